@@ -51,9 +51,9 @@ fn main() -> Result<()> {
     fs::write(out.join("tables.rs"), code)?;
 
     let mut code = String::new();
-    descriptions(&data, "BUILTIN", "architectures", true, &mut code, &mut all)?;
+    descriptions((&data, &out), "BUILTIN", "architectures", true, &mut code, &mut all)?;
     // Projectors are found by their checkpoints only.
-    descriptions(&data, "PROJECTORS", "projectors", CHECKPOINTS, &mut code, &mut all)?;
+    descriptions((&data, &out), "PROJECTORS", "projectors", CHECKPOINTS, &mut code, &mut all)?;
     let parts = files(&data.join("parts"))?;
     writeln!(code, "static PARTS: [(&str, &[u8]); {}] = [", parts.len())?;
     for (name, path) in &parts {
@@ -88,7 +88,7 @@ fn table<T: Table + DeserializeOwned + 'static>(
 /// `LIST_TEXTS`: what is compiled in, what identifies the checkpoints of each (classes, model types and
 /// paths in a configuration), and the texts.
 fn descriptions(
-    data: &Path,
+    (data, out): (&Path, &Path),
     list: &str,
     directory: &str,
     kept: bool,
@@ -99,6 +99,13 @@ fn descriptions(
     let (mut bytes, mut marks, mut texts) = (String::new(), String::new(), String::new());
     for (name, path) in &files {
         let mut raw: RawArchitecture = parsed(path)?;
+        let source = path.with_extension("py");
+        let mut text = fs::read_to_string(path)?;
+        if source.exists() {
+            let source = fs::read_to_string(source)?;
+            text = with_computation(&text, &source);
+            raw.computation = Some(source);
+        }
         let of_kinds = raw
             .checkpoint
             .iter()
@@ -110,7 +117,9 @@ fn descriptions(
         }
         let coded = format!("{directory}-{name}");
         writeln!(bytes, "    Builtin::new({name:?}, include_bytes!({coded:?})),")?;
-        writeln!(texts, "    include_str!({path:?}),")?;
+        let whole = format!("text-{name}");
+        fs::write(out.join(&whole), text)?;
+        writeln!(texts, "    include_str!({whole:?}),")?;
         all.push((coded, Box::new(move |out| raw.encode(out))));
     }
     let count = files.len();
@@ -120,6 +129,13 @@ fn descriptions(
         writeln!(code, "static {list}_TEXTS: [&str; {count}] = [\n{texts}];")?;
     }
     Ok(())
+}
+
+/// Returns the text of a description with its computation in it, after the title.
+fn with_computation(text: &str, source: &str) -> String {
+    let title = text.find("\ntitle = ").map_or(0, |at| at + 1);
+    let end = text[title..].find('\n').map_or(text.len(), |len| title + len + 1);
+    format!("{}computation = '''\n{source}'''\n{}", &text[..end], &text[end..])
 }
 
 fn parsed<T: DeserializeOwned>(path: &Path) -> Result<T> {
@@ -143,11 +159,20 @@ fn write(all: &[Encoded], out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The TOML files in a directory with their names, in alphabetical order.
+/// The TOML files in a directory with their names, in alphabetical order. Files with the ending `py`
+/// belong to them.
 fn files(directory: &Path) -> Result<Vec<(String, PathBuf)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
+        if path.extension().is_some_and(|ending| ending == "py") {
+            if !path.with_extension("toml").exists() {
+                return Err(
+                    format!("{}: there is no TOML file of this name", path.display()).into()
+                );
+            }
+            continue;
+        }
         let name = path.file_stem().and_then(|name| name.to_str());
         let name = name.filter(|_| path.extension().is_some_and(|ending| ending == "toml"));
         let name = name.ok_or_else(|| format!("{}: expected a TOML file", path.display()))?;

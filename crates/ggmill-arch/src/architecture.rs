@@ -13,15 +13,15 @@ use crate::include::Parts;
 use crate::key::whole_key;
 use crate::key_template::KeyTemplate;
 use crate::kinds::{PROJECTOR, kind_of_architecture};
-use crate::limits::{MAX_ENTRIES, MAX_KEYS, MAX_PARAMETERS, MAX_STEPS, MAX_TEMPLATES};
+use crate::limits::{MAX_ENTRIES, MAX_KEYS, MAX_PARAMETERS, MAX_TEMPLATES};
 use crate::memory::MemoryTemplate;
 use crate::name_rules::NameRuleTemplates;
 use crate::outline::{ParameterOutline, TensorOutline};
 use crate::parameter::{FilePlace, Parameter};
 use crate::pattern::begins;
+use crate::program::Program;
 use crate::role::Role;
 use crate::schema::{RawArchitecture, RawCheckpoint, RawExpression, RawRemark, SCHEMA};
-use crate::steps::GraphTemplate;
 use crate::tensor::TensorGroup;
 use crate::terms::{expression, optional, understood_of_checkpoints};
 use crate::value::ParameterValue;
@@ -69,7 +69,7 @@ pub struct Architecture {
     /// What a model keeps between tokens, where the description says so.
     pub(crate) memory: Option<MemoryTemplate>,
     /// What it computes, where the description says so.
-    pub(crate) graph: Option<GraphTemplate>,
+    pub(crate) graph: Option<Program>,
     /// How its checkpoints may be quantized, where the description says so.
     quantized: Option<Vec<Box<str>>>,
     /// Keys and values of a small model, from which the check of the graph begins.
@@ -194,10 +194,11 @@ impl Architecture {
         let memory = raw.memory.as_ref();
         let memory =
             memory.map(|memory| MemoryTemplate::understand(&raw.name, memory)).transpose()?;
-        let graph = (!raw.graph.is_empty())
-            .then(|| GraphTemplate::understand(&raw.graph, &known, &groups))
-            .transpose()
-            .map_err(|error| error.at("graph"))?;
+        let tensors: Vec<&str> =
+            groups.iter().flat_map(TensorGroup::outline).map(|tensor| tensor.name).collect();
+        let file = format!("{}.py", raw.name);
+        let program = |source| Program::understand(&file, source, &known, &tensors);
+        let graph = raw.computation.as_deref().map(program).transpose()?;
         let is_refused = raw.without_graph.as_deref();
         if is_refused.is_some_and(|because| because.is_empty() || graph.is_some()) {
             let message = "without_graph: expected a reason, and no graph";
@@ -413,10 +414,7 @@ impl RawArchitecture {
     /// Refuses more than [`limits`](crate::limits) allow.
     fn check_counts(&self) -> Result<()> {
         let templates: usize = self.tensors.iter().map(|group| group.tensor.0.len()).sum();
-        let steps: usize = self.graph.iter().map(|group| group.steps.len()).sum();
         let counts = [
-            ("groups of steps", self.graph.len(), MAX_STEPS),
-            ("steps", steps, MAX_STEPS),
             ("hyperparameters", self.parameters.0.len(), MAX_PARAMETERS),
             ("keys", self.keys.0.len(), MAX_KEYS),
             ("groups of tensors", self.tensors.len(), MAX_TEMPLATES),

@@ -130,7 +130,6 @@ fn add(whole: &mut RawPart, mut more: RawPart) {
         group.tensor.complete(&mut earlier);
     }
     whole.tensors.extend(more.tensors);
-    whole.graph.extend(more.graph);
     whole.ignore.extend(more.ignore);
     whole.only.extend(more.only);
     whole.zeros.extend(more.zeros);

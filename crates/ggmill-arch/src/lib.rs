@@ -35,6 +35,7 @@ mod outline;
 mod parameter;
 mod pattern;
 mod pieces;
+mod program;
 mod quantization;
 mod refused;
 mod requirement;

@@ -39,6 +39,9 @@ macro_rules! description_and_part {
             /// Why there is no computation graph.
             #[serde(default)]
             pub(crate) without_graph: Option<String>,
+            /// The source of the computation graphs.
+            #[serde(default)]
+            pub(crate) computation: Option<String>,
             #[serde(default)]
             pub(crate) include: Vec<String>,
             /// Names of hyperparameters, keys and tensors of the parts that it has not.
@@ -66,7 +69,7 @@ macro_rules! description_and_part {
         }
 
         coded! {
-            RawArchitecture { schema, name, title, loader, without_graph, include, drop, $($field,)* }
+            RawArchitecture { schema, name, title, loader, without_graph, computation, include, drop, $($field,)* }
             of checkpoints { checkpoint, quantized, example, $($of,)* }
         }
         coded! { RawPart { schema, $($field,)* } of checkpoints { $($of,)* } }
@@ -97,8 +100,6 @@ description_and_part! {
         /// The keys that are written, in this order; all others are of finished files alone.
         order: Option<Vec<String>>,
         tensors: Vec<RawGroup>,
-        /// What it computes, in steps.
-        graph: Vec<RawSteps>,
         /// What a model keeps between tokens.
         memory: Option<RawMemory>,
         contradiction: Vec<RawRemark>,
@@ -518,8 +519,7 @@ pub(crate) struct RawGroup {
     pub(crate) tensor: Ordered<RawTensor>,
 }
 
-/// Steps of the computation graph that share a loop and a condition, or why there is no graph where
-/// a condition holds.
+/// Steps of the compute buffer that share a loop and a condition.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawSteps {
@@ -529,8 +529,6 @@ pub(crate) struct RawSteps {
     pub(crate) when: Option<RawExpression>,
     #[serde(default)]
     pub(crate) steps: Vec<String>,
-    #[serde(default)]
-    pub(crate) because: Option<String>,
 }
 
 /// Who requires a key of a file.
@@ -705,7 +703,7 @@ coded! { RawPieces { added, appended, added_score, special_score, unused_prefix,
 coded! { RawRanks { file, special, reserved, reserved_count, all_merges } }
 coded! { RawVocabularyKind { when, tokenizer_classes, keys_before, keys } }
 coded! { RawGroup { r#for, when, tensor } }
-coded! { RawSteps { r#for, when, steps, because } }
+coded! { RawSteps { r#for, when, steps } }
 coded! { RawSourceTable { name, names, r#for, operations, when, parts, first, last, shape, zero_rest, same_rest, preferred } }
 coded! { RawRemark { when, because } }
 coded_enum! { RawIgnore { Pattern(pattern), 1 => Table(table) } }

@@ -258,9 +258,6 @@ impl ComputeGroup {
         known: &dyn Fn(&str) -> bool,
         bound: &mut Vec<Box<str>>,
     ) -> Result<Self> {
-        if raw.because.is_some() {
-            return Err(Error::description("because: the steps of the memory have none"));
-        }
         let repeat = raw.r#for.as_deref().map(Loop::parse).transpose()?;
         if let Some(repeat) = &repeat {
             repeat.check_names(known)?;

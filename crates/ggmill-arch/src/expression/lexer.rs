@@ -29,7 +29,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Spanned<'_>>, String> {
         let start = text.len().saturating_sub(rest.len());
         let Some(first) = rest.chars().next() else { return Ok(found) };
         let (token, len) = match first {
-            '0'..='9' => number(rest)?,
+            '0'..='9' => number(rest).map(|(value, len)| (Token::Literal(value), len))?,
             '\'' | '"' => string(rest, first)?,
             'a'..='z' | 'A'..='Z' | '_' => word(rest),
             _ => {
@@ -69,7 +69,8 @@ fn word(text: &str) -> (Token<'_>, usize) {
     (token, len)
 }
 
-fn number(text: &str) -> Result<(Token<'_>, usize), String> {
+/// Reads the number at the beginning of a text, and returns its length.
+pub(crate) fn number(text: &str) -> Result<(ParameterValue, usize), String> {
     let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let after = |len: usize| text.get(len..).unwrap_or_default();
     let mut len = digits(text);
@@ -97,7 +98,7 @@ fn number(text: &str) -> Result<(Token<'_>, usize), String> {
     } else {
         written.parse().ok().map(ParameterValue::Int)
     };
-    Ok((Token::Literal(value.ok_or_else(|| format!("{} is too large", quoted(written)))?), len))
+    Ok((value.ok_or_else(|| format!("{} is too large", quoted(written)))?, len))
 }
 
 /// A finite number of digits with decimals or an exponent. It is read as one of JSON, which this

@@ -14,6 +14,7 @@ mod sinusoids;
 
 pub(crate) use evaluate::{Outcome, Purpose, Scope, binary, element};
 pub(crate) use functions::Function;
+pub(crate) use lexer::number;
 pub(crate) use require::{Parameters, Unknowns};
 
 use crate::error::{Error, Result, quoted};
@@ -236,12 +237,6 @@ impl Binding {
             .map(|(names, value)| Self { names, value })
             .map_err(|fault| Error::description(format!("step {}: {fault}", quoted(text))))
     }
-}
-
-/// The condition of a group of steps, in the language of steps.
-pub(crate) fn parse_condition(text: &str, is_operation: fn(&str) -> bool) -> Result<Node> {
-    parser::parse_in_graph(text, Binding::MAX_LEN, is_operation)
-        .map_err(|fault| Error::description(format!("condition {}: {fault}", quoted(text))))
 }
 
 /// A loop variable with its range: `bid in 0..block_count`.

@@ -38,19 +38,6 @@ pub(super) fn parse_invocation(text: &str, longest: usize) -> Result<Invoked, St
     Ok((name.into(), arguments))
 }
 
-/// A condition in a graph, where names may have dots and operations have options.
-pub(super) fn parse_in_graph(
-    text: &str,
-    longest: usize,
-    is_operation: fn(&str) -> bool,
-) -> Result<Node, String> {
-    let mut parser = Parser::new(text, longest)?;
-    parser.is_operation = Some(is_operation);
-    let node = parser.expression()?;
-    parser.end()?;
-    Ok(node)
-}
-
 /// The names that a step binds, and what they are.
 pub(super) fn parse_binding(
     text: &str,

@@ -120,14 +120,14 @@ fn what_is_no_expression_is_refused() {
 #[test]
 fn names_of_tensors_in_graphs_are_taken_as_they_are_written() {
     let names = |text: &str| {
-        let node = parse_condition(text, |name| name == "has").unwrap();
-        node.names().join(" ")
+        let binding = Binding::parse(&format!("x = {text}"), |name| name == "has").unwrap();
+        binding.value.names().join(" ")
     };
     for name in ["a.b", "mlp.0.weight", "a.0.1", "a.01", "a.1e5", "a.0x1", "a.not", "a.none.x"] {
         assert_eq!(names(&format!("{name} + has({name})")), format!("{name} {name}"));
     }
     for text in ["a.", "a..b", ".a", "a. b", "a.b.", "1.b", "not.a", "a.é", "none.a"] {
-        assert!(parse_condition(text, |_| false).is_err(), "{text:?}");
+        assert!(Binding::parse(&format!("x = {text}"), |_| false).is_err(), "{text:?}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the terms of a step are, and what operations take of them.
 
-use super::{Arithmetic, Rows};
+use super::{Arithmetic, Output, Rows};
 use crate::expression::{Operator, Outcome};
 use crate::value::ParameterValue;
 
@@ -20,10 +20,12 @@ pub(super) enum Value {
     /// What the graph is given, by its place among such.
     Input(usize),
     List(Vec<Self>),
+    /// The result of a graph.
+    Output(usize, Output),
 }
 
 impl Value {
-    fn kind(&self) -> &'static str {
+    pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Known(value) => value.type_name(),
             Self::Tensor(_) => "a per-token value",
@@ -32,6 +34,7 @@ impl Value {
             Self::Weight(_) => "a tensor",
             Self::Input(_) => "an input",
             Self::List(_) => "a list",
+            Self::Output(..) => "the output",
         }
     }
 

@@ -7,18 +7,24 @@ use super::arguments::{Argument, Value};
 use super::shape::Dimensions;
 use super::weights::{Source, Weights};
 use super::{Extent, Graph, Node, Operation, Output, Rows, Section};
-use crate::error::{Error, ErrorKind, Result, quoted};
-use crate::expression::{self, Binding, Function, Node as Term, Operator, Outcome, Scope};
-use crate::limits::{MAX_NODES, MAX_TENSORS};
-use crate::resolve::{Numbers, Resolved};
-use crate::steps::{
-    BLOCK_VARIABLE, GraphTemplate, INPUTS, OUTPUTS, StepGroup, bodies, is_operation,
-};
+use crate::error::{Error, Result, quoted};
+use crate::expression::{Binding, Function, Node as Term, Operator, Outcome, Scope};
+use crate::limits::MAX_NODES;
+use crate::steps::{INPUTS, OUTPUTS, is_operation};
 use crate::value::ParameterValue;
 
-/// Which sides of conditions were taken, by the address of the condition.
+/// Which sides of conditions were taken.
 #[derive(Debug, Default)]
-pub(super) struct Taken(pub(super) RefCell<BTreeMap<usize, Sides>>);
+pub(super) struct Taken {
+    /// The conditions, by what tells them apart.
+    pub(super) sides: RefCell<BTreeMap<Condition, Sides>>,
+    /// The assertions that held in the last model.
+    pub(super) held: Cell<usize>,
+}
+
+/// A condition: the place of its function, and its text. The same condition in several places of a
+/// function is one.
+pub(super) type Condition = (usize, String);
 
 /// A condition, and which of its sides were taken.
 #[derive(Clone, Debug)]
@@ -28,61 +34,6 @@ pub(super) struct Sides {
     pub(super) fails: bool,
     /// Whether it depends on nothing but which tensors there are.
     pub(super) of_tensors: bool,
-}
-
-/// The graph of a model with these tensors.
-pub(super) fn graph(
-    model: &Resolved<'_>,
-    template: &GraphTemplate,
-    present: &dyn Fn(&str) -> bool,
-    taken: Option<&Taken>,
-    fuel: &Cell<u64>,
-) -> Result<Graph> {
-    let parameters: Vec<(Box<str>, ParameterValue)> =
-        model.parameters().map(|(name, value)| (name.into(), value.clone())).collect();
-    let source = Source::Description(model, present);
-    let mut builder = Builder::new(source, Scope::new(&parameters, fuel), taken);
-    let mut sections: Vec<Section> = Vec::new();
-    for body in bodies(&template.groups, |group| group.repeat.as_ref()) {
-        let Some((_, repeat)) = body.first().and_then(|group| group.repeat.as_ref()) else {
-            let start = builder.nodes.len();
-            body.iter().try_for_each(|group| builder.group(group))?;
-            add(&mut sections, None, start..builder.nodes.len());
-            continue;
-        };
-        for block in repeat.range(&builder.scope, MAX_TENSORS)? {
-            builder.block = Some((&*repeat.variable, block));
-            // A step may choose another block, for this turn of the loop.
-            builder.values.remove(BLOCK_VARIABLE);
-            let start = builder.nodes.len();
-            for group in body {
-                builder.group(group)?;
-            }
-            add(&mut sections, Some(block), start..builder.nodes.len());
-        }
-        builder.block = None;
-        builder.values.remove(BLOCK_VARIABLE);
-    }
-    builder.finish(sections)
-}
-
-/// Why a model with these numbers has no graph, where that is said before all steps and depends on
-/// nothing but numbers: then its tensors need not be known.
-pub(super) fn excluded<'t>(
-    numbers: &Numbers,
-    template: &'t GraphTemplate,
-    fuel: &Cell<u64>,
-) -> Option<&'t str> {
-    let known = |name: &str| numbers.iter().any(|(known, _)| **known == *name);
-    let mut builder = Builder::new(Source::File(&|_| None), Scope::new(numbers, fuel), None);
-    builder.is_stored = false;
-    let first = template.groups.iter().take_while(|group| group.repeat.is_none());
-    first.take_while(|group| group.because.is_some()).find_map(|group| {
-        let (_, when) = group.when.as_ref()?;
-        let of_numbers = when.names().into_iter().all(known);
-        let holds = of_numbers && builder.condition(when, false).unwrap_or(false);
-        group.because.as_deref().filter(|_| holds)
-    })
 }
 
 /// The graph of the steps of a file, whose tensors have these dimensions; it has no sections yet.
@@ -99,14 +50,13 @@ pub(super) fn of_bindings(
         if let Some(name) = names.iter().find(|name| is_taken(name)) {
             return Err(wrong(text, &format!("the name {name} is already in use")));
         }
-        builder.step = text;
         builder.step(names, value).map_err(|fault| wrong(text, &fault))?;
     }
     builder.finish(Vec::new())
 }
 
 /// Adds a section, or lengthens the last where both are outside of loops.
-fn add(sections: &mut Vec<Section>, block: Option<u64>, nodes: core::ops::Range<usize>) {
+pub(super) fn add(sections: &mut Vec<Section>, block: Option<u64>, nodes: core::ops::Range<usize>) {
     if nodes.is_empty() {
         return;
     }
@@ -121,31 +71,22 @@ pub(super) struct Builder<'a> {
     pub(super) weights: Weights<'a>,
     nodes: Vec<Node>,
     values: BTreeMap<Box<str>, Value>,
-    /// The variable of the loop with its value.
-    block: Option<(&'a str, u64)>,
     taken: Option<&'a Taken>,
-    /// The text of the step that is being carried out.
-    step: &'a str,
-    /// Whether the steps are those of a file: texts name tensors, and names values.
-    is_stored: bool,
 }
 
 impl<'a> Builder<'a> {
-    fn new(source: Source<'a>, scope: Scope<'a>, taken: Option<&'a Taken>) -> Self {
+    pub(super) fn new(source: Source<'a>, scope: Scope<'a>, taken: Option<&'a Taken>) -> Self {
         Self {
             scope,
             weights: Weights::new(source),
             nodes: Vec::new(),
             values: BTreeMap::new(),
-            block: None,
             taken,
-            step: "",
-            is_stored: matches!(source, Source::File(_)),
         }
     }
 
     /// The graph of the steps that were carried out.
-    fn finish(self, sections: Vec<Section>) -> Result<Graph> {
+    pub(super) fn finish(self, sections: Vec<Section>) -> Result<Graph> {
         let outputs = [(OUTPUTS[0], Output::Logits), (OUTPUTS[1], Output::Embedding)];
         let found = outputs.into_iter().find_map(|(name, kind)| match self.values.get(name) {
             Some(Value::Tensor(node)) => Some((*node, kind)),
@@ -179,26 +120,6 @@ impl<'a> Builder<'a> {
         Ok(Graph { nodes, weights, sections, output, kind }.in_order_of_use())
     }
 
-    fn group(&mut self, group: &'a StepGroup) -> Result<()> {
-        if let Some((text, when)) = &group.when {
-            self.step = text;
-            let record = group.because.is_none();
-            let holds = self.condition(when, record).map_err(|fault| wrong(text, &fault))?;
-            if let Some(because) = group.because.as_ref().filter(|_| holds) {
-                return Err(Error::new(ErrorKind::Unsupported, &**because));
-            }
-            if !holds {
-                return Ok(());
-            }
-        }
-        for step in &group.steps {
-            self.step = &step.text;
-            self.step(&step.binding.names, &step.binding.value)
-                .map_err(|fault| wrong(&step.text, &fault))?;
-        }
-        Ok(())
-    }
-
     fn step(&mut self, names: &[Box<str>], term: &'a Term) -> Outcome<()> {
         let value = self.value(term)?;
         if let [name] = names {
@@ -213,6 +134,77 @@ impl<'a> Builder<'a> {
             self.values.insert(name.clone(), value);
         }
         Ok(())
+    }
+
+    /// Returns the number of nodes.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(super) fn spend(&self) -> Outcome<()> {
+        self.scope.spend(1)
+    }
+
+    /// Returns the value of a hyperparameter.
+    pub(super) fn number(&self, name: &str) -> Outcome<ParameterValue> {
+        self.scope.value(name)
+    }
+
+    pub(super) fn of_values(
+        &self,
+        function: Function,
+        values: &[ParameterValue],
+    ) -> Outcome<ParameterValue> {
+        function.of_values(values, &self.scope)
+    }
+
+    pub(super) fn set(&mut self, name: &str, value: Value) {
+        self.values.insert(name.into(), value);
+    }
+
+    /// Returns whether the model has the tensor, or one that it is tied to.
+    pub(super) fn finds(&mut self, name: &str) -> bool {
+        self.weights.find(name).is_some()
+    }
+
+    /// Returns a value as a message shows it.
+    pub(super) fn shown(&self, value: &Value) -> String {
+        match value {
+            Value::Known(value) => value.to_string(),
+            Value::Tensor(node) | Value::Choice(node) | Value::Picks(node) => {
+                format!("{} numbers per token", self.extent(*node))
+            }
+            Value::Weight(name) => format!("tensor {name}"),
+            Value::List(values) => format!("{} values", values.len()),
+            Value::Input(_) | Value::Output(..) => value.kind().to_owned(),
+        }
+    }
+
+    /// Records which side of a condition was taken.
+    pub(super) fn record(
+        &self,
+        condition: impl FnOnce() -> (Condition, String),
+        holds: bool,
+        of_tensors: bool,
+    ) {
+        let Some(taken) = self.taken else { return };
+        let (condition, step) = condition();
+        let mut sides = taken.sides.borrow_mut();
+        let sides = sides.entry(condition).or_insert_with(|| Sides {
+            step,
+            holds: false,
+            fails: false,
+            of_tensors,
+        });
+        sides.holds |= holds;
+        sides.fails |= !holds;
+    }
+
+    /// Counts an assertion that holds.
+    pub(super) fn count_assertion(&self) {
+        if let Some(taken) = self.taken {
+            taken.held.set(taken.held.get().saturating_add(1));
+        }
     }
 
     /// A node after all others.
@@ -294,14 +286,10 @@ impl<'a> Builder<'a> {
     pub(super) fn value(&mut self, term: &'a Term) -> Outcome<Value> {
         self.scope.spend(1)?;
         Ok(match term {
-            Term::Literal(ParameterValue::Str(name)) if self.is_stored => {
-                Value::Weight(name.to_string())
-            }
+            // Texts are the names of tensors.
+            Term::Literal(ParameterValue::Str(name)) => Value::Weight(name.to_string()),
             Term::Literal(value) => Value::Known(value.clone()),
             Term::Name(name) => self.named(name)?,
-            Term::Not(_) | Term::Binary(Operator::And | Operator::Or, ..) => {
-                Value::Known(ParameterValue::Bool(self.condition(term, false)?))
-            }
             Term::Negate(operand) => {
                 let zero = Value::Known(ParameterValue::Int(0));
                 let operand = self.value(operand)?;
@@ -311,61 +299,10 @@ impl<'a> Builder<'a> {
                 let (left, right) = (self.value(left)?, self.value(right)?);
                 self.arithmetic(*operator, left, right)?
             }
-            Term::Call(Function::If, arguments) => match &arguments[..] {
-                [condition, yes, no @ ..] => match (self.condition(condition, true)?, no) {
-                    (true, _) => self.value(yes)?,
-                    (false, [no, ..]) => self.value(no)?,
-                    (false, []) => Value::Known(ParameterValue::None),
-                },
-                _ => return Err("if takes a condition and a value".into()),
-            },
-            Term::Call(Function::First, arguments) => {
-                for argument in arguments {
-                    let value = self.value(argument)?;
-                    if !matches!(value, Value::Known(ParameterValue::None)) {
-                        return Ok(value);
-                    }
-                }
-                Value::Known(ParameterValue::None)
-            }
-            Term::Call(Function::Has, arguments) => match &arguments[..] {
-                [Term::Name(name)] => {
-                    let has = match self.named(name) {
-                        Ok(Value::Known(value)) => value.is_some(),
-                        Ok(Value::Weight(name)) => ["", ".weight"]
-                            .iter()
-                            .any(|ending| self.weights.find(&format!("{name}{ending}")).is_some()),
-                        other => other.is_ok(),
-                    };
-                    Value::Known(ParameterValue::Bool(has))
-                }
-                _ => return Err("has takes a name".into()),
-            },
-            Term::Call(function, arguments) => {
-                let mut values = Vec::with_capacity(arguments.len());
-                for argument in arguments {
-                    values.push(self.value(argument)?.known()?);
-                }
-                Value::Known(function.of_values(&values, &self.scope)?)
-            }
-            Term::Element(list, index) => {
-                let index = self.value(index)?.known()?;
-                match self.value(list)? {
-                    Value::List(values) => {
-                        let place = index.as_u64().and_then(|place| usize::try_from(place).ok());
-                        let found = place.and_then(|place| values.into_iter().nth(place));
-                        found.ok_or_else(|| {
-                            format!("needs element {index} of a list that has fewer elements")
-                        })?
-                    }
-                    other => Value::Known(expression::element(other.known()?, &index)?),
-                }
-            }
             Term::List(terms) => {
                 let values = terms.iter().map(|term| self.value(term));
                 Value::List(values.collect::<Outcome<Vec<_>>>()?)
             }
-            Term::Each(..) => return Err("each cannot be used in a graph".into()),
             Term::Operation(name, arguments, options) => {
                 let mut given = Vec::with_capacity(arguments.len());
                 for argument in arguments {
@@ -378,72 +315,18 @@ impl<'a> Builder<'a> {
                 self.operation(name, Argument::of(given, with))
                     .map_err(|fault| format!("{name} {fault}"))?
             }
+            _ => return Err("is not an operation on names and numbers".into()),
         })
     }
 
-    fn named(&mut self, name: &str) -> Outcome<Value> {
+    fn named(&self, name: &str) -> Outcome<Value> {
         if let Some(value) = self.values.get(name) {
             return Ok(value.clone());
         }
-        if let Some(input) = INPUTS.iter().position(|input| *input == name) {
-            return Ok(Value::Input(input));
+        match INPUTS.iter().position(|input| *input == name) {
+            Some(input) => Ok(Value::Input(input)),
+            None => Err(format!("uses {}, which no earlier step defines", quoted(name))),
         }
-        if let Some((_, block)) = self.block.filter(|(variable, _)| *variable == name) {
-            let block = i64::try_from(block).map_err(|_| "exceeds 64 bits")?;
-            return Ok(Value::Known(ParameterValue::Int(block)));
-        }
-        if self.is_stored {
-            return Err(format!("uses {}, which no earlier step defines", quoted(name)));
-        }
-        if let Ok(value) = self.scope.value(name) {
-            return Ok(Value::Known(value));
-        }
-        let block = match self.values.get(BLOCK_VARIABLE) {
-            Some(Value::Known(block)) => block.as_u64(),
-            _ => self.block.map(|(_, block)| block),
-        };
-        Ok(Value::Weight(self.weights.whole_name(name, block)))
-    }
-
-    /// Whether a condition holds; what is not a tensor is decided now.
-    fn condition(&mut self, term: &'a Term, record: bool) -> Outcome<bool> {
-        let holds = match term {
-            Term::Not(operand) => !self.condition(operand, false)?,
-            Term::Binary(Operator::And, left, right) => {
-                self.condition(left, false)? && self.condition(right, false)?
-            }
-            Term::Binary(Operator::Or, left, right) => {
-                self.condition(left, false)? || self.condition(right, false)?
-            }
-            _ => {
-                let value = self.value(term)?.known()?;
-                value.as_bool().ok_or_else(|| format!("is {value}, expected true or false"))?
-            }
-        };
-        if let Some(taken) = self.taken.filter(|_| record) {
-            let mut taken = taken.0.borrow_mut();
-            let sides = taken.entry(core::ptr::from_ref(term).addr()).or_insert_with(|| Sides {
-                step: self.step.to_owned(),
-                holds: false,
-                fails: false,
-                of_tensors: is_of_tensors(term),
-            });
-            sides.holds |= holds;
-            sides.fails |= !holds;
-        }
-        Ok(holds)
-    }
-}
-
-/// Whether a condition asks for nothing but whether something is there.
-fn is_of_tensors(term: &Term) -> bool {
-    match term {
-        Term::Not(operand) => is_of_tensors(operand),
-        Term::Binary(Operator::And | Operator::Or, left, right) => {
-            is_of_tensors(left) && is_of_tensors(right)
-        }
-        Term::Call(function, _) => *function == Function::Has,
-        _ => false,
     }
 }
 

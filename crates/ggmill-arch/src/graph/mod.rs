@@ -1,13 +1,16 @@
 //! Computation graphs: what a model of an architecture computes, as a list of operations.
 //!
-//! A description has the steps for all models of its architecture ([`Architecture::graph_text`]);
-//! [`Resolved::graph`] makes the graph of one model of them. `docs/formats/graph.md` in the
+//! A description has a program for all models of its architecture ([`Architecture::graph_text`]);
+//! [`Resolved::graph`] runs it for one model. `docs/formats/graph.md` in the
 //! repository defines every operation.
 
 mod arguments;
 mod attention;
 mod build;
 mod operations;
+#[cfg(test)]
+mod recorded;
+mod run;
 mod sample;
 mod sequence;
 mod set;
@@ -21,8 +24,8 @@ use core::cell::Cell;
 use crate::architecture::Architecture;
 use crate::error::{Error, ErrorKind, Result};
 use crate::expression::Scope;
+use crate::program::Program;
 use crate::resolve::Resolved;
-use crate::steps::GraphTemplate;
 
 pub use self::shape::{Dimensions, Extent, dimensions_of};
 pub use self::stored::{STEPS_KEY, VERSION_KEY};
@@ -558,23 +561,22 @@ impl Architecture {
         self.graph.is_some()
     }
 
-    /// The steps of the computation graph as the description has them, with loops and conditions.
+    /// Returns the source of the computation graph, as the description has it.
     ///
     /// ```
     /// use ggmill_arch::Architecture;
     /// let qwen3 = Architecture::builtin("qwen3").ok_or("built in")?;
     /// let text = qwen3.graph_text().ok_or("has a graph")?;
-    /// assert!(text.contains("for bid in 0..block_count:\n    "));
+    /// assert!(text.contains("for i in range(block_count):\n        x = layer(x, i, angles)\n"));
     /// # Ok::<(), &str>(())
     /// ```
     pub fn graph_text(&self) -> Option<String> {
-        self.graph.as_ref().map(GraphTemplate::text)
+        self.graph.as_ref().map(|program| program.source().to_owned())
     }
 
-    /// The steps of the computation graph as the description has them, and which take the values of
-    /// which.
+    /// Returns the statements of the computation graph, and which take the values of which.
     pub fn graph_outline(&self) -> Option<Vec<StepsOutline>> {
-        self.graph.as_ref().map(GraphTemplate::outline)
+        self.graph.as_ref().map(Program::outline)
     }
 
     /// Checks the computation graph on models with made-up numbers, until each side of every
@@ -608,11 +610,11 @@ impl Resolved<'_> {
     /// having one, and for numbers or tensors that contradict each other.
     pub fn graph(&self, present: &dyn Fn(&str) -> bool) -> Result<Graph> {
         let architecture = self.architecture();
-        let Some(template) = &architecture.graph else {
+        let Some(program) = &architecture.graph else {
             let message = "the description has no computation graph";
             return Err(Error::new(ErrorKind::Unsupported, message).within(architecture.name()));
         };
-        build::graph(self, template, present, None, &Cell::new(Scope::FUEL))
+        run::graph(self, program, present, None, &Cell::new(Scope::FUEL))
             .map_err(|error| error.within(architecture.name()))
     }
 }

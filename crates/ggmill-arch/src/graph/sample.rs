@@ -8,14 +8,15 @@
 use core::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::build::{self, Taken};
+use super::build::Taken;
+use super::run;
 use crate::architecture::Architecture;
 use crate::error::{Error, ErrorKind, Result};
-use crate::expression::{Expression, Node as Term, Scope};
+use crate::expression::{Expression, Scope};
 use crate::file::{Demand, KeySpec};
 use crate::parameter::{FilePlace, Parameter, ParameterSource};
+use crate::program::Program;
 use crate::resolve::Resolved;
-use crate::steps::GraphTemplate;
 use crate::value::ParameterValue as Value;
 
 /// Models that are made at most, and those of them that have to give a graph.
@@ -32,8 +33,8 @@ const NUMBERS: [i64; 12] = [1, 2, 4, 8, 2, 4, 16, 32, 64, 6, 12, 24];
 
 /// Checks the graph; fails for the first model that contradicts it. The least operation set that has
 /// all operations of all models that were made.
-pub(super) fn check(architecture: &Architecture, template: &GraphTemplate) -> Result<u32> {
-    let constants = Constants::of(architecture, template);
+pub(super) fn check(architecture: &Architecture, program: &Program) -> Result<u32> {
+    let constants = Constants::of(architecture, program);
     let taken = Taken::default();
     let (mut models, mut refused) = (0u32, BTreeMap::<String, u32>::new());
     let mut set = 1;
@@ -49,6 +50,8 @@ pub(super) fn check(architecture: &Architecture, template: &GraphTemplate) -> Re
     let example = example.map(|(key, value)| (key.to_string(), Some(value.clone())));
     let example: BTreeMap<_, _> = example.collect();
     let (mut last, mut furthest) = (example.clone(), example.clone());
+    // The assertions that held in that one.
+    let mut most_held = 0;
     for seed in 0..TRIES {
         if fuel.get() == 0 {
             let open = left(&taken)
@@ -67,9 +70,10 @@ pub(super) fn check(architecture: &Architecture, template: &GraphTemplate) -> Re
             (false, false) => &last,
         };
         let source = Source::new(seed, &constants, before, has_most);
+        taken.held.set(0);
         // Most are excluded by their numbers, before there are tensors.
         let numbers = Resolved::numbers_within(architecture, &source, &fuel);
-        let numbers = numbers.map(|numbers| build::excluded(&numbers, template, &fuel));
+        let numbers = numbers.map(|numbers| run::excluded(&numbers, program, &taken, &fuel));
         if let Some(error) = match numbers {
             Ok(None) => None,
             Ok(Some(because)) => Some(Error::new(ErrorKind::Unsupported, because)),
@@ -77,8 +81,9 @@ pub(super) fn check(architecture: &Architecture, template: &GraphTemplate) -> Re
         } {
             refuse(&error);
             let values = source.values.into_inner();
-            if values.len() >= furthest.len() {
-                furthest = values;
+            let held = taken.held.get();
+            if held > most_held || held == most_held && values.len() >= furthest.len() {
+                (furthest, most_held) = (values, held);
             }
             continue;
         }
@@ -90,8 +95,9 @@ pub(super) fn check(architecture: &Architecture, template: &GraphTemplate) -> Re
             }
         };
         let present = source.tensors(&resolved);
-        match build::graph(&resolved, template, &|name| present.contains(name), Some(&taken), &fuel)
-        {
+        taken.held.set(0);
+        let has = |name: &str| present.contains(name);
+        match run::graph(&resolved, program, &has, Some(&taken), &fuel) {
             Ok(graph) => {
                 models = models.saturating_add(1);
                 set = set.max(graph.operation_set());
@@ -99,6 +105,10 @@ pub(super) fn check(architecture: &Architecture, template: &GraphTemplate) -> Re
             }
             Err(error) if error.kind() == ErrorKind::Unsupported || fuel.get() == 0 => {
                 refuse(&error);
+                let held = taken.held.get();
+                if held > most_held {
+                    (furthest, most_held) = (source.values.into_inner(), held);
+                }
                 continue;
             }
             Err(error) => {
@@ -131,7 +141,7 @@ pub(super) fn check(architecture: &Architecture, template: &GraphTemplate) -> Re
 
 /// A condition of which one side was not taken, and the side that was.
 fn left(taken: &Taken) -> Option<(String, bool)> {
-    let taken = taken.0.borrow();
+    let taken = taken.sides.borrow();
     let open = taken.values().find(|sides| !sides.of_tensors && sides.holds != sides.fails)?;
     Some((open.step.clone(), open.holds))
 }
@@ -145,28 +155,19 @@ struct Constants {
 }
 
 impl Constants {
-    fn of(architecture: &Architecture, template: &GraphTemplate) -> Self {
+    fn of(architecture: &Architecture, program: &Program) -> Self {
         let is_required = |key: &KeySpec<'_>| key.demand.is_some_and(Demand::is_by_loader);
         let required = architecture.keys().filter(is_required).map(|key| key.name.to_owned());
         let mut constants = Self { required: required.collect(), ..Self::default() };
-        for group in &template.groups {
-            if let Some((_, when)) = &group.when {
-                constants.collect(when);
-            }
-            for step in &group.steps {
-                constants.collect(&step.binding.value);
-            }
-        }
+        program.each_literal(&mut |value| constants.add(value));
         constants
     }
 
-    fn collect(&mut self, term: &Term) {
-        match term {
-            Term::Literal(Value::Int(number)) if !NUMBERS.contains(number) => {
-                self.numbers.push(*number);
-            }
-            Term::Literal(text @ Value::Str(_)) => self.texts.push(text.clone()),
-            _ => term.each_part(&mut |part| self.collect(part)),
+    fn add(&mut self, value: &Value) {
+        match value {
+            Value::Int(number) if !NUMBERS.contains(number) => self.numbers.push(*number),
+            text @ Value::Str(_) => self.texts.push(text.clone()),
+            _ => {}
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::limits::{
     MAX_GRAPH_BYTES, MAX_GRAPH_NUMBERS, MAX_GRAPH_PAIRS, MAX_GRAPH_READS, MAX_GRAPH_REUSE,
     MAX_NODES,
 };
-use crate::steps::{GraphTemplate, Step, StepGroup, StepsOutline, check_operations, is_operation};
+use crate::steps::{StepsOutline, check_operations, is_operation, outline};
 use crate::value::ParameterValue;
 
 /// The key that the steps of a graph have in a file: an array of strings.
@@ -127,11 +127,10 @@ impl Graph {
     pub fn outline(&self) -> Result<Vec<StepsOutline>> {
         let read = |text: String| {
             let binding = Binding::parse(&text, is_operation)?;
-            Ok(Step { text: text.into(), binding })
+            Ok((text, binding))
         };
-        let steps = self.steps()?.into_iter().map(read).collect::<Result<_>>()?;
-        let whole = StepGroup { repeat: None, when: None, because: None, steps };
-        Ok(GraphTemplate { groups: vec![whole] }.outline())
+        let steps: Vec<_> = self.steps()?.into_iter().map(read).collect::<Result<_>>()?;
+        Ok(outline(&steps))
     }
 
     /// The steps of the graph as a file has them: one operation each.

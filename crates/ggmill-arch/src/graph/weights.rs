@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::shape::Dimensions;
-use crate::block::with_block;
 use crate::graph::{Graph, HashedRows, Operation, Weight};
 use crate::resolve::Resolved;
 
@@ -44,21 +43,6 @@ impl Source<'_> {
 impl<'a> Weights<'a> {
     pub(super) fn new(source: Source<'a>) -> Self {
         Self { source, list: Vec::new(), by_name: BTreeMap::new() }
-    }
-
-    /// The name that a step means: of the block where the block has such tensors, else of the
-    /// model.
-    pub(super) fn whole_name(&self, name: &str, block: Option<u64>) -> String {
-        if let (Some(block), Source::Description(model, _)) = (block, self.source) {
-            let of_block = with_block(name, block);
-            let is_described = ["", ".weight", ".bias"]
-                .iter()
-                .any(|ending| model.tensor(&format!("{of_block}{ending}")).is_some());
-            if is_described {
-                return of_block;
-            }
-        }
-        name.to_owned()
     }
 
     /// The tensor with this name, or the one that does its work: with its dimensions, those of 1 at

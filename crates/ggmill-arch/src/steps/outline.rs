@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::GraphTemplate;
+use crate::expression::Binding;
 
-/// Steps of a computation graph that share a loop and a condition, as the description has them.
+/// Statements of the computation graph of a description that share a function, a loop and a
+/// condition, or the steps of a graph in a file.
 ///
 /// ```
 /// use ggmill_arch::Architecture;
 /// let qwen3 = Architecture::builtin("qwen3").ok_or("built in")?;
 /// let groups = qwen3.graph_outline().ok_or("has a graph")?;
 /// let steps: Vec<_> = groups.iter().flat_map(|group| &group.steps).collect();
-/// assert_eq!(steps[0].text, "x = rows(token_embd, tokens)");
-/// assert!(groups.iter().any(|group| group.repeat.as_deref() == Some("bid in 0..block_count")));
+/// assert_eq!(steps[0].text, "def layer(x, i, angles)");
+/// assert!(groups.iter().any(|group| group.repeat.as_deref() == Some("i in range(block_count)")));
 /// # Ok::<(), &str>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,74 +41,21 @@ pub struct StepOutline {
     pub takes: Vec<(usize, String)>,
 }
 
-impl GraphTemplate {
-    pub(crate) fn outline(&self) -> Vec<StepsOutline> {
-        let mut outlines = Vec::with_capacity(self.groups.len());
-        let mut bound: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut number = 0usize;
-        for group in &self.groups {
-            let mut steps = Vec::with_capacity(group.steps.len());
-            for step in &group.steps {
-                let mut takes = Vec::new();
-                for name in step.binding.value.names() {
-                    let known = bound.get(name).map(|&from| (from, name.to_owned()));
-                    let known = known.filter(|known| !takes.contains(known));
-                    takes.extend(known);
-                }
-                for name in &step.binding.names {
-                    bound.insert(name, number);
-                }
-                steps.push(StepOutline { text: step.text.to_string(), takes });
-                number = number.saturating_add(1);
-            }
-            outlines.push(StepsOutline {
-                repeat: group.repeat.as_ref().map(|(text, _)| text.to_string()),
-                when: group.when.as_ref().map(|(text, _)| text.to_string()),
-                because: group.because.as_ref().map(ToString::to_string),
-                steps,
-            });
+/// Returns steps as one group, each with the steps whose values it takes.
+pub(crate) fn outline(steps: &[(String, Binding)]) -> Vec<StepsOutline> {
+    let mut bound: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut outlines = Vec::with_capacity(steps.len());
+    for (number, (text, binding)) in steps.iter().enumerate() {
+        let mut takes = Vec::new();
+        for name in binding.value.names() {
+            let known = bound.get(name).map(|&from| (from, name.to_owned()));
+            let known = known.filter(|known| !takes.contains(known));
+            takes.extend(known);
         }
-        self.add_turns(&mut outlines);
-        outlines
-    }
-
-    /// Adds what steps of a loop take from its previous turn.
-    fn add_turns(&self, outlines: &mut [StepsOutline]) {
-        let starts: Vec<usize> = self
-            .groups
-            .iter()
-            .scan(0usize, |next, group| {
-                let start = *next;
-                *next = next.saturating_add(group.steps.len());
-                Some(start)
-            })
-            .collect();
-        let mut first = 0usize;
-        for body in super::bodies(&self.groups, |group| group.repeat.as_ref()) {
-            let groups = first..first.saturating_add(body.len());
-            first = groups.end;
-            if body.first().is_none_or(|group| group.repeat.is_none()) {
-                continue;
-            }
-            let begin = starts.get(groups.start).copied().unwrap_or(0);
-            let mut last: BTreeMap<&str, usize> = BTreeMap::new();
-            for (group, &start) in body.iter().zip(starts.iter().skip(groups.start)) {
-                for (place, step) in group.steps.iter().enumerate() {
-                    for name in &step.binding.names {
-                        last.insert(name, start.saturating_add(place));
-                    }
-                }
-            }
-            for outline in outlines.get_mut(groups).unwrap_or_default() {
-                for step in &mut outline.steps {
-                    let from_before = step.takes.iter().filter(|(from, _)| *from < begin);
-                    let turns = from_before.filter_map(|(_, name)| {
-                        last.get(&**name).map(|&from| (from, name.clone()))
-                    });
-                    let turns: Vec<_> = turns.collect();
-                    step.takes.extend(turns);
-                }
-            }
+        for name in &binding.names {
+            bound.insert(name, number);
         }
+        outlines.push(StepOutline { text: text.clone(), takes });
     }
+    vec![StepsOutline { repeat: None, when: None, because: None, steps: outlines }]
 }

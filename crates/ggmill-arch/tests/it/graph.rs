@@ -4,13 +4,15 @@ use ggmill_arch::Architecture;
 use ggmill_arch::graph::{Operation, Output};
 use ggmill_core::MetadataBuf;
 
-/// A small description with these groups of steps.
-fn description(graph: &str) -> String {
+/// A small description with this computation.
+fn description(computation: &str) -> String {
     format!(
         r#"
 schema = "ggmill.architecture/1"
 name = "tiny"
 title = "Tiny"
+computation = '''
+{computation}'''
 [parameters]
 blocks = {{ type = "int", keys = ["block_count"] }}
 width = {{ type = "int", keys = ["embedding_length"] }}
@@ -27,26 +29,23 @@ for = "i in 0..blocks"
 "blk.{{i}}.ffn_up.weight" = {{ shape = ["width", "inner"] }}
 "blk.{{i}}.ffn_down.weight" = {{ shape = ["inner", "width"] }}
 "blk.{{i}}.ffn_gate.weight" = {{ shape = ["width", "inner"], required = "gated", when = "gated" }}
-{graph}
 "#
     )
 }
 
 const BLOCK: &str = r#"
-[[graph]]
-steps = ["x = rows(token_embd, tokens)"]
-[[graph]]
-for = "bid in 0..blocks"
-steps = ["u = linear(ffn_up, x)"]
-[[graph]]
-for = "bid in 0..blocks"
-when = "gated"
-steps = ["u = u * silu(linear(ffn_gate, x))"]
-[[graph]]
-for = "bid in 0..blocks"
-steps = ["x = x + linear(ffn_down, u)"]
-[[graph]]
-steps = ["logits = linear(output, x)"]
+def layer(x, i):
+    """A feed-forward layer."""
+    u = linear(ffn_up[i], x)
+    if gated:
+        u = u * silu(linear(ffn_gate[i], x))
+    return x + linear(ffn_down[i], u)
+
+def model():
+    x = embed(token_embd, tokens)
+    for i in range(blocks):  # all of them
+        x = layer(x, i)
+    return logits(linear(output, x))
 "#;
 
 fn refused(graph: &str) -> String {
@@ -92,63 +91,110 @@ fn a_graph_is_made_of_the_numbers_of_a_model() {
 }
 
 #[test]
-fn the_text_of_a_graph_has_its_loops_and_conditions() {
-    let text = Architecture::parse(&description(BLOCK)).unwrap().graph_text().unwrap();
-    let expected = "x = rows(token_embd, tokens)\nfor bid in 0..blocks:\n    u = linear(ffn_up, x)\n    \
-                    when gated:\n        u = u * silu(linear(ffn_gate, x))\n    x = x + linear(ffn_down, u)\n\
-                    logits = linear(output, x)\n";
-    assert_eq!(text, expected);
+fn the_text_of_a_graph_is_its_source() {
+    let tiny = Architecture::parse(&description(BLOCK)).unwrap();
+    assert_eq!(tiny.graph_text().unwrap(), BLOCK);
+    let groups = tiny.graph_outline().unwrap();
+    let steps: Vec<_> = groups.iter().flat_map(|group| &group.steps).collect();
+    assert_eq!(steps[2].text, "u = u * silu(linear(ffn_gate[i], x))");
+    assert_eq!(steps[2].takes, [(1, "u".to_owned())]);
+    assert_eq!(groups[1].when.as_deref(), Some("gated"));
 }
 
 #[test]
-fn what_does_not_fit_is_an_error_of_loading() {
+fn errors_of_loading_have_a_place() {
     for (from, to, expected) in [
         // Names, arguments and options.
-        ("linear(ffn_up, x)", "linear(ffn_upp, x)", "\"ffn_upp\" is neither a hyperparameter"),
-        ("linear(ffn_up, x)", "linear(ffn_up)", "linear takes 2 arguments, found 1"),
-        ("silu(", "silly(", "there is no function \"silly\""),
         (
-            "silu(linear(ffn_gate, x))",
-            "attention(x, x, x, 1, sideways = 1)",
+            "linear(ffn_up[i]",
+            "linear(ffn_upp[i]",
+            "tiny.py:4:16: \"ffn_upp\" is neither assigned here, nor a hyperparameter, nor a \
+             tensor; did you mean ffn_up?",
+        ),
+        (
+            "linear(ffn_up[i], x)",
+            "linear(ffn_up[i])",
+            "tiny.py:4:9: linear takes 2 arguments, found 1",
+        ),
+        ("linear(ffn_up[i], x)", "linear(ffn_up, x)", "ffn_up belongs to a block: ffn_up[NUMBER]"),
+        ("linear(output, x)", "linear(output[0], x)", "the tensor output belongs to no block"),
+        ("silu(", "silly(", "there is no function \"silly\"; did you mean silu?"),
+        (
+            "silu(linear(ffn_gate[i], x))",
+            "attention(x, x, x, 1, sideways=1)",
             "attention has no option \"sideways\"",
         ),
-        ("\"u = linear", "\"width = linear", "the name width is already in use"),
-        ("logits = ", "logit = ", "no step produces logits or embedding"),
+        ("layer(x, i)\n", "layer(x)\n", "layer needs i"),
+        ("layer(x, i)\n", "layer(x, i, 1)\n", "layer takes 2 arguments, found 3"),
+        ("layer(x, i)\n", "layer(x, 0, i=i)\n", "layer is given i twice"),
+        ("layer(x, i)\n", "layer(x, i, n=1)\n", "layer has no parameter \"n\""),
+        // The language.
+        ("    return x + linear(ffn_down[i], u)", "    return layer(x, i)", "layer calls itself"),
+        ("def model", "def modell", "there is no function model"),
+        ("def model():", "def model(x):", "model takes no arguments"),
+        ("    return x + linear(ffn_down[i], u)\n", "", "no step"),
+        ("        u = u *", "        u = (u *", "expected"),
+        ("    if gated:", "    while gated:", "while is not part of the language of graphs"),
+        ("if gated:\n", "if gated\n", "expected \":\""),
+        ("        u = u *", "      u = u *\n        u = u *", "expected NAME = VALUE"),
+        ("x = layer(x, i)", "x == layer(x, i)", "expected NAME = VALUE"),
+        ("linear(ffn_up[i], x)", "width < inner < 3", "comparisons cannot be chained"),
         // Shapes, in each branch.
-        ("linear(ffn_up, x)", "linear(ffn_down, x)", "ffn_down.weight, which has"),
-        ("x + linear(ffn_down, u)", "x + u", "numbers per token"),
-        ("u * silu(linear(ffn_gate, x))", "u * silu(x)", "combines"),
-        ("linear(ffn_up, x)", "rope(linear(ffn_up, x), 'pairs', width, 10000.0)", "rope rotates"),
-        ("silu(linear", "split(linear", "split takes"),
+        (
+            "linear(ffn_up[i], x)",
+            "linear(ffn_down[i], x)",
+            "tiny.py:4:9: linear(ffn_down[i], x): applies blk.0.ffn_down.weight, which has",
+        ),
+        (
+            "x + linear(ffn_down[i], u)",
+            "x + u",
+            "numbers per token, which do not match, where x = ",
+        ),
+        ("u * silu(linear(ffn_gate[i], x))", "u * silu(x)", "combines"),
+        ("silu(linear", "split_heads(linear", "split_heads takes 2 arguments"),
         // A tensor that only some models have.
-        ("when = \"gated\"", "when = \"not gated\"", "ffn_gate, which the model does not have"),
+        ("if gated:", "if not gated:", "blk.0.ffn_gate, which the model does not have"),
         // A value that only some models have.
         (
-            "steps = [\"u = linear(ffn_up, x)\"]",
-            "when = \"gated\"\nsteps = [\"u = linear(ffn_up, x)\"]",
-            "takes a per-token value, but u is a tensor",
+            "    u = linear(ffn_up[i], x)\n",
+            "    if gated:\n        u = linear(ffn_up[i], x)\n",
+            "u: has no value here",
         ),
         // A condition of which one side is never taken.
         (
-            "when = \"gated\"\nsteps = [\"u = u * silu(linear(ffn_gate, x))\"]",
-            "when = \"blocks > 0\"\nsteps = [\"u = silu(u)\"]",
+            "if gated:\n        u = u * silu(linear(ffn_gate[i], x))",
+            "if blocks > 0:\n        u = silu(u)",
             "is true in all of",
         ),
+        ("logits(linear(output, x))", "linear(output, x)", "expected logits(…) or embedding(…)"),
         ("linear(output, x)", "linear(output, x) + 'a'", "takes a single-precision number"),
     ] {
         let graph = BLOCK.replacen(from, to, 1);
         assert_ne!(graph, BLOCK, "{from}");
         let error = refused(&graph);
+        if expected == "no step" {
+            assert!(
+                error.contains("takes a per-token value")
+                    || error.contains("combines")
+                    || error.contains("needs"),
+                "{error}"
+            );
+            continue;
+        }
         assert!(error.contains(expected), "{to}: {error}");
     }
 }
 
 #[test]
 fn what_a_graph_excludes_is_not_checked_and_is_said() {
-    let exclusion = "[[graph]]\nwhen = \"width % 4 != 0\"\nbecause = \"the width is odd\"\n";
-    let split = BLOCK.replacen("linear(ffn_up, x)", "linear(ffn_up, merge(split(x, 4)))", 1);
+    let split = BLOCK.replacen("(ffn_up[i], x)", "(ffn_up[i], merge_heads(split_heads(x, 4)))", 1);
     assert!(refused(&split).contains("cannot divide"), "{}", refused(&split));
-    let tiny = Architecture::parse(&description(&(exclusion.to_owned() + &split))).unwrap();
+    let excluding = split.replacen(
+        "    x = embed",
+        "    assert width % 4 == 0, \"the width is odd\"\n    x = embed",
+        1,
+    );
+    let tiny = Architecture::parse(&description(&excluding)).unwrap();
     let metadata = metadata();
     let model = tiny.resolve_metadata(&metadata).unwrap();
     let error = model.graph(&|_| true).unwrap_err();
@@ -159,8 +205,8 @@ fn what_a_graph_excludes_is_not_checked_and_is_said() {
 #[test]
 fn the_check_of_a_graph_begins_with_the_example_of_the_description() {
     // 77 and 343 are not made up by chance.
-    let odd = "[[graph]]\nwhen = \"width * width + inner * inner != 123578\"\nbecause = \"the widths are others\"\n";
-    let odd = format!("{odd}{BLOCK}");
+    let odd = "    assert width * width + inner * inner == 123578, \"the widths are others\"\n    x = embed";
+    let odd = BLOCK.replacen("    x = embed", odd, 1);
     let error = refused(&odd);
     assert!(error.contains("generated models has a graph: the widths are others"), "{error}");
     let example =

@@ -1,0 +1,23 @@
+"""Granite MoE: experts in every layer, and factors for embeddings, scores and residuals."""
+
+def layer(x, i, angles):
+    h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
+    q, k, v = project_qkv(h, attn_qkv[i], attn_q[i], attn_k[i], attn_v[i])
+    q = rope_pairs(split_heads(q, heads), angles)
+    k = rope_pairs(split_heads(k, kv_heads), angles)
+    o = attention(q, k, split_heads(v, kv_heads), score_scale(), causal=causal)
+    x = x + linear(attn_output[i], o) * residual_factor()
+    h = rms_norm(x, ffn_norm[i], rms_norm_epsilon)
+    y = softmax_moe(h, ffn_gate_inp[i], ffn_gate_exps[i], ffn_up_exps[i], ffn_down_exps[i])
+    y = y + swiglu(h, ffn_gate_shexp[i], ffn_up_shexp[i], ffn_down_shexp[i]) if has(ffn_up_shexp[i]) else y
+    return x + y * residual_factor()
+
+def model():
+    check_heads()
+    check_rope()
+    check_experts_used()
+    angles = rope_angles()
+    x = embed(token_embd, tokens) * embedding_factor()
+    for i in range(block_count):
+        x = layer(x, i, angles)
+    return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)) / logit_divisor())

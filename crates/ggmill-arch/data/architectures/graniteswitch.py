@@ -1,0 +1,57 @@
+"""Granite Switch: one Granite with many LoRA adapters. Some tokens switch an adapter on: from such a token
+up to the next, every matrix adds the product of two small matrices of that adapter."""
+
+def adapted(linear_result, lora_a, lora_b, h, adapter):
+    """The result of a matrix, plus that of the adapter's two matrices (the first adapter adds nothing)."""
+    return linear_result + merge_heads(expert_linear(lora_b, expert_linear(lora_a, h, adapter), adapter))
+
+def layer(x, i, angles, adapter):
+    h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
+    q, k, v = split(linear(attn_qkv[i], h), q_length, k_length, v_length)
+    q = split_heads(adapted(q, attn_q.lora_a[i], attn_q.lora_b[i], h, adapter), heads)
+    k = split_heads(adapted(k, attn_k.lora_a[i], attn_k.lora_b[i], h, adapter), kv_heads)
+    v = split_heads(adapted(v, attn_v.lora_a[i], attn_v.lora_b[i], h, adapter), kv_heads)
+    q = rope_pairs(q, angles) if turned else q
+    k = rope_pairs(k, angles) if turned else k
+    o = attention(q, k, v, score_scale(), causal=causal)
+    o = adapted(linear(attn_output[i], o), attn_output.lora_a[i], attn_output.lora_b[i], o, adapter)
+    x = x + o * residual_factor()
+    h = rms_norm(x, ffn_norm[i], rms_norm_epsilon)
+    g = adapted(linear(ffn_gate[i], h), ffn_gate.lora_a[i], ffn_gate.lora_b[i], h, adapter)
+    u = adapted(linear(ffn_up[i], h), ffn_up.lora_a[i], ffn_up.lora_b[i], h, adapter)
+    y = silu(g) * u
+    y = adapted(linear(ffn_down[i], y), ffn_down.lora_a[i], ffn_down.lora_b[i], y, adapter)
+    return x + y * residual_factor()
+
+def switched(x, number, adapter):
+    """Where a token switches this adapter on, it has the embedding of its substitute, and the number of
+    the adapter; 0 is the number of tokens that switch nothing."""
+    switches = is_token(activate[adapter])
+    x = x * (1.0 - switches) + embed(token_embd, substitute[adapter]) * switches
+    return x, number * (1.0 - switches) + switches * (adapter + 1)
+
+def chosen_adapter(number):
+    """The adapter of each token: that of the last token that switched. Attention finds it: the scores of
+    tokens that switch are so much greater that only they count."""
+    scores = (clamp(number, 0.0, 1.0) * 2.0 - 1.0) * router_gain
+    last = attention(constant([1.0]), scores, number, 1.0)
+    return expert_indices(round(clamp(last, 0.0, adapter_count)), adapter_count + 1)
+
+def model():
+    check_heads()
+    check_rope()
+    assert key_length == value_length and rope_length == key_length, "rope.dimension_count or the length of values is not that of keys"
+    assert first(logit_scale, 0.0) != 0.0, "logit_scale is missing or 0"
+    assert adapter_count <= 1024 and lora_rank <= 4096 and lora_rank > 0, "adapters.count is greater than 1024, adapters.lora_rank is greater than 4096, or adapters.lora_rank is 0"
+    assert len(activate) == adapter_count and len(substitute) == adapter_count, "adapters.token_ids_activate or adapters.token_ids_substitute does not have one token for each adapter"
+    assert has_tokens, "a token of adapters.token_ids_activate is negative, or one of adapters.token_ids_substitute is not in the vocabulary"
+    angles = rope_angles()
+    x = embed(token_embd, tokens)
+    number = constant([0.0])
+    for adapter in range(adapter_count):
+        x, number = switched(x, number, adapter)
+    x = x * embedding_factor()
+    adapter = chosen_adapter(number)
+    for i in range(block_count):
+        x = layer(x, i, angles, adapter)
+    return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)) / logit_scale)

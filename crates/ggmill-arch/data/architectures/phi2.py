@@ -1,0 +1,16 @@
+"""Phi 2: attention and feed-forward layer side by side."""
+
+def layer(x, i, angles):
+    h = layer_norm(x, attn_norm[i], layer_norm_epsilon)
+    q, k, v = project_qkv(h, attn_qkv[i], attn_q[i], attn_k[i], attn_v[i])
+    o = attention(rope_halves(split_heads(q, heads), angles), rope_halves(split_heads(k, kv_heads), angles), split_heads(v, kv_heads), 1 / sqrt(key_length), causal=causal)
+    return x + linear(attn_output[i], o) + gelu_mlp(h, ffn_up[i], ffn_down[i])
+
+def model():
+    check_heads()
+    check_rope()
+    angles = rope_angles()
+    x = embed(token_embd, tokens)
+    for i in range(block_count):
+        x = layer(x, i, angles)
+    return logits(linear(output, layer_norm(x, output_norm, layer_norm_epsilon)))

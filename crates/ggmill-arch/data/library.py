@@ -1,0 +1,319 @@
+"""The blocks that the computation graphs of several architectures share.
+
+A function sees its parameters and the functions above it, nothing else. A default is a hyperparameter
+of the model. docs/formats/graph.md is the reference of the language and of its operations.
+"""
+
+# What the numbers of a model have to meet.
+
+def check_heads(heads=heads, kv_heads=kv_heads, key_length=key_length, value_length=value_length,
+                q_length=q_length, k_length=k_length, v_length=v_length):
+    assert heads > 0 and kv_heads > 0 and key_length > 0 and value_length > 0, "a number or a length of attention heads is 0"
+    assert heads % kv_heads == 0, "the number of attention heads is not a multiple of the number of KV heads"
+    assert q_length == heads * key_length and k_length == kv_heads * key_length and v_length == kv_heads * value_length and heads * value_length == q_length, "the lengths of queries, keys and values do not match the attention heads"
+
+def check_rope(context=context_length, length=rope_length, head_length=key_length):
+    assert has(context), "context_length is missing"
+    assert length > 0 and length % 2 == 0 and length <= head_length, "rope.dimension_count is odd, 0, or greater than the length of an attention head"
+
+def check_embedding_is_heads(embedding=embedding_length, q_length=q_length):
+    assert embedding == q_length, "the total length of the attention heads is not the embedding length"
+
+def check_sections(sections=rope_sections):
+    assert len(first(sections, [])) <= 3 or sections[3] == 0, "rope.dimension_sections has a fourth section, which text has no positions for"
+
+def check_rope_factors(factors, length=rope_length, head_length=key_length):
+    assert not has(factors) or length == head_length, "rope_freqs has factors for whole attention heads, but rope.dimension_count is not their length"
+
+def check_windows(period=window_period, blocks=block_count, local_base=local_base):
+    assert not is_list(period) or len(period) >= blocks, "attention.sliding_window_pattern does not have one element for each layer"
+    assert is_list(period) or first(period, 1) != 0, "attention.sliding_window_pattern is 0"
+    assert local_base > 0.0, "rope.freq_base_swa is not positive"
+
+def check_experts_used(used=experts_used, count=expert_count):
+    assert used > 0 and used <= count, "expert_used_count is 0, or greater than the number of experts"
+
+def check_experts(used=experts_used, count=expert_count, length=expert_length):
+    assert used > 0 and used <= count and length > 0, "expert_used_count is 0, or greater than the number of experts, or the width of an expert is 0"
+
+def check_gating(gating=expert_gating):
+    assert gating == 1 or gating == 2, "expert_gating_func is neither softmax nor sigmoid"
+
+def check_no_expert_groups(groups=expert_group_count):
+    assert first(groups, 0) <= 1, "experts are chosen from the best of several groups (expert_group_count)"
+
+def check_expert_groups(groups=groups, used_groups=used_groups, count=expert_count, used=experts_used):
+    assert groups == 0 or count % groups == 0 and count >= 2 * groups and used_groups > 0 and used_groups <= groups and used * groups <= count * used_groups, "the groups of experts do not divide the experts, or contain only one, or fewer than a token uses"
+
+def check_next_tokens(nextn=nextn_count, blocks=block_count):
+    assert nextn <= blocks, "nextn_predict_layers is greater than block_count"
+
+def check_no_next_tokens(nextn=nextn_count):
+    assert nextn == 0, "there are layers that predict further tokens (nextn_predict_layers)"
+
+# Rotary positions. Angles are [base, scale, magnitude, yarn], as `rope` takes them.
+
+def yarn_growth(scaling_factor=rope_factor, linear_factor=rope_linear_factor):
+    factor = first(scaling_factor, linear_factor, 0.0)
+    return log(factor) / 10.0 if factor > 1.0 else 0.0
+
+def rope_angles(base=rope_freq_base, scaling=rope_scaling, scaling_factor=rope_factor,
+                linear_factor=rope_linear_factor, original_context=rope_original_context,
+                context=context_length, beta_fast=rope_beta_fast, beta_slow=rope_beta_slow,
+                extrapolation_factor=rope_extrapolation_factor, magnitude=rope_magnitude,
+                log_multiplier=yarn_log_multiplier, attention_factor=rope_attention_factor):
+    """The angles that the hyperparameters give: as trained, scaled (linear), or mixed (YaRN)."""
+    base = first(base, 10000.0)
+    factor = first(scaling_factor, linear_factor, 0.0)
+    assert base > 0.0 and factor >= 0.0, "rope.freq_base is not positive, or the factor of rotary positions is negative"
+    scale = 1.0 if scaling == "none" or factor == 0.0 else 1.0 / factor
+    if scaling != "yarn" or factor == 0.0:
+        return [base, scale, first(magnitude, 1.0) * first(attention_factor, 1.0), None]
+    yarn = [first(original_context, context), first(beta_fast, 32.0), first(beta_slow, 1.0), first(extrapolation_factor, 1.0)]
+    growth = log(factor) / 10.0 if factor > 1.0 else 0.0
+    return [base, scale, first(magnitude, 1.0) * ((growth + 1.0) / (growth * first(log_multiplier, 0.0) + 1.0)), yarn]
+
+def plain_angles(base):
+    return [base, 1.0, 1.0, None]
+
+def with_base(angles, base):
+    return [base, angles[1], angles[2], angles[3]]
+
+def unscaled(angles, base):
+    """Angles with another base and without scaling, as layers with a window have them."""
+    return [base, 1.0, angles[2], angles[3]]
+
+def with_magnitude(angles, magnitude):
+    return [angles[0], angles[1], magnitude, angles[3]]
+
+def rope_halves(x, angles, length=rope_length, factors=None):
+    """Rotates number i of a head together with number i + length / 2 (as GPT-NeoX)."""
+    base, scale, magnitude, yarn = angles
+    return rope(x, "halves", length, base, factors=factors, scale=scale, magnitude=magnitude, yarn=yarn)
+
+def rope_pairs(x, angles, length=rope_length, factors=None, back=False):
+    """Rotates neighboring numbers of a head together (as GPT-J)."""
+    base, scale, magnitude, yarn = angles
+    return rope(x, "pairs", length, base, factors=factors, scale=scale, magnitude=magnitude, yarn=yarn, back=back)
+
+def optional(tensor):
+    """The tensor, or None if the model does not have it."""
+    return tensor if has(tensor) else None
+
+# Attention.
+
+def project_qkv(h, qkv, q, k, v, q_length=q_length, k_length=k_length, v_length=v_length):
+    """Queries, keys and values, from one matrix if the model has it, or from three."""
+    if has(qkv):
+        return split(linear(qkv, h), q_length, k_length, v_length)
+    return linear(q, h), linear(k, h), linear(v, h)
+
+def qkv_heads(h, qkv, q, k, v, heads=heads, kv_heads=kv_heads, q_length=q_length, k_length=k_length, v_length=v_length):
+    q, k, v = project_qkv(h, qkv, q, k, v, q_length, k_length, v_length)
+    return split_heads(q, heads), split_heads(k, kv_heads), split_heads(v, kv_heads)
+
+def is_windowed(i, every, period=window_period):
+    """Whether layer i attends to a window: as a list says, or in all but the last of every few layers."""
+    if is_list(period):
+        return period[i]
+    every = first(period, every)
+    return i % every < every - 1
+
+def softcap(x, limit):
+    return tanh(x / limit) * limit
+
+# Feed-forward layers.
+
+def swiglu(h, gate, up, down):
+    return linear(down, silu(linear(gate, h)) * linear(up, h))
+
+def geglu(h, gate, up, down):
+    return linear(down, gelu(linear(gate, h)) * linear(up, h))
+
+def fused_swiglu(h, gate_up, down, length=feed_forward):
+    """SwiGLU with gate and value in one matrix."""
+    g, u = split(linear(gate_up, h), length, length)
+    return linear(down, silu(g) * u)
+
+def gelu_mlp(h, up, down):
+    return linear(down, gelu(linear(up, h)))
+
+def squared_relu_mlp(h, up, down):
+    u = relu(linear(up, h))
+    return linear(down, u * u)
+
+def clamped_swiglu(g, u, limit):
+    """silu(g) * u, with both limited if the limit is not 0."""
+    if limit > 0.000001:
+        return silu(clamp(g, -3.4e38, limit)) * clamp(u, -limit, limit)
+    return silu(g) * u
+
+# Experts.
+
+def moe_router(h, router, bias, normalized, scale, gating, used=experts_used, groups=None, used_groups=None):
+    """The experts of each token and their weights. A bias counts for the choice only."""
+    p = linear(router, h)
+    p = sigmoid(p) if gating == 2 else softmax(p)
+    experts = top_k(p + bias if has(bias) else p, used, groups=groups, used_groups=used_groups)
+    weights = gather(p, experts)
+    weights = normalize(weights) if normalized else weights
+    return experts, weights * scale if first(scale, 0.0) != 0.0 else weights
+
+def expert_swiglu(h, experts, gate, up, down):
+    u = silu(expert_linear(gate, h, experts)) * expert_linear(up, h, experts)
+    return expert_linear(down, u, experts)
+
+def expert_gate_up(h, experts, gate_up, gate, up, length=expert_length):
+    """Gate and value of each expert, from one tensor if the model has it, or from two."""
+    if has(gate_up):
+        return split(expert_linear(gate_up, h, experts), length, length)
+    return expert_linear(gate, h, experts), expert_linear(up, h, experts)
+
+def moe_swiglu(h, experts, weights, gate_up, gate, up, down, length=expert_length):
+    """The sum of the experts' SwiGLU layers by the weights."""
+    g, u = expert_gate_up(h, experts, gate_up, gate, up, length)
+    return weighted_sum(expert_linear(down, silu(g) * u, experts), weights)
+
+def softmax_moe(h, router, gate, up, down, used=experts_used):
+    """Experts whose weights are a softmax over all, divided by the sum over those chosen."""
+    p = softmax(linear(router, h))
+    experts = top_k(p, used)
+    return weighted_sum(expert_swiglu(h, experts, gate, up, down), normalize(gather(p, experts)))
+
+# State spaces and linear attention.
+
+def check_mamba2(inner=mamba_inner, state=mamba_state, heads=mamba_heads, groups=mamba_groups, conv=mamba_conv, nextn=nextn_count, blocks=block_count):
+    assert nextn <= blocks, "nextn_predict_layers is greater than block_count"
+    assert inner > 0 and state > 0 and heads > 0 and groups > 0 and conv > 0, "a size of the state is 0"
+    assert inner % heads == 0 and inner % groups == 0 and heads % groups == 0, "the heads do not divide the state, or the groups do not divide the heads"
+
+def mamba2_scan(u, dt, conv, dt_bias, a, d, inner, state, heads, groups):
+    """The scan of Mamba 2, with the skip connection; as heads."""
+    v, b, c = split(silu(causal_conv(conv, u)), inner, groups * state, groups * state)
+    v = split_heads(v, heads)
+    dt = softplus(split_heads(dt + dt_bias, heads))
+    # dt - dt + d: one number for each head. v * d could be taken for one number for each element.
+    return linear_recurrence(split_heads(c, groups), split_heads(b, groups), v * dt, exp(dt * a)) + v * (dt - dt + d)
+
+def mamba2(h, in_proj, conv, dt, a, d, norm, out_proj, epsilon=rms_norm_epsilon, inner=mamba_inner, state=mamba_state,
+           heads=mamba_heads, groups=mamba_groups, conv_length=mamba_conv_length):
+    z, u, steps = split(linear(in_proj, h), inner, conv_length, heads)
+    y = mamba2_scan(u, steps, conv, dt.bias, a, d, inner, state, heads, groups)
+    y = rms_norm(split_heads(merge_heads(y) * silu(z), groups), norm, epsilon)
+    return linear(out_proj, merge_heads(y))
+
+def delta_rule(q, k, v, beta, decay):
+    """Linear attention whose state forgets, of what it has at the key, the share beta."""
+    return linear_recurrence(q, k, v * beta, decay, read=-(k * decay), write=k * beta)
+
+def short_conv_heads(h, weight, conv, heads):
+    """The heads of a projection, convolved over the last tokens."""
+    return split_heads(silu(causal_conv(conv, linear(weight, h))), heads)
+
+def unit_heads(q, k, length, epsilon):
+    """Queries and keys of unit length, and queries divided by its square root."""
+    return rms_norm(q, None, epsilon / length) / length, rms_norm(k, None, epsilon / length) / sqrt(length)
+
+# Kimi Delta Attention.
+
+def check_kda(nextn=nextn_count, blocks=block_count, trunk=trunk_count, kda_heads=kda_heads, kda_head_length=kda_head_length,
+              conv=conv_kernel, heads=heads, key=key_mla, value=value_mla, kv_rank=kv_rank, rope_length=rope_length,
+              plain_length=plain_length, dense=leading_dense, used=experts_used, count=expert_count, length=expert_length,
+              shared=shared_length, gating=expert_gating, groups=expert_group_count, used_groups=expert_group_used_count):
+    assert nextn <= blocks, "nextn_predict_layers is greater than block_count"
+    assert kda_heads > 0 and kda_head_length > 0 and conv > 0, "a size of linear attention is 0"
+    assert heads > 0 and key > 0 and value > 0 and kv_rank > 0 and rope_length > 0 and plain_length >= 1, "a number or a length of attention heads is 0, or rope.dimension_count is not less than the length of a key"
+    assert dense >= trunk or used > 0 and used <= count and length > 0 and shared > 0, "the number of experts or of experts used, or the width of an expert is 0, or more experts are used than there are"
+    assert gating == 1 or gating == 2, "expert_gating_func is neither softmax nor sigmoid"
+    assert dense >= trunk or first(groups, 0) <= 1 or count % groups == 0 and count >= 2 * groups and first(used_groups, 0) > 0 and used_groups <= groups and used * groups <= count * used_groups, "experts cannot be chosen from groups with these numbers of experts and groups"
+
+def expert_groups(groups=expert_group_count):
+    return groups if first(groups, 0) > 1 else None
+
+# The gated delta rule of Qwen 3 Next.
+
+def check_delta(heads=heads, kv_heads=kv_heads, key_length=key_length, value_length=value_length, key_heads=key_heads,
+                value_heads=value_heads, state=state_size, value_head=value_head, conv=conv_kernel):
+    assert heads > 0 and kv_heads > 0 and key_length > 0 and key_length == value_length and heads % kv_heads == 0, "the lengths of keys and values differ, a number or a length of attention heads is 0, or the heads are not a multiple of the KV heads"
+    assert key_heads > 0 and value_heads > 0 and state > 0 and value_head > 0 and conv > 0 and value_heads % key_heads == 0, "a size of the state is 0, or the heads of values are not a multiple of those of keys"
+
+def gated_queries(h, q, k, q_norm, k_norm, angles, heads=heads, kv_heads=kv_heads, key_length=key_length, epsilon=rms_norm_epsilon,
+                  rope_length=rope_length):
+    """Queries with a gate for the output of attention beside them, and keys; both rotated."""
+    q, gate = split(split_heads(linear(q, h), heads), key_length, key_length)
+    q = rms_norm(q, q_norm, epsilon)
+    k = rms_norm(split_heads(linear(k, h), kv_heads), k_norm, epsilon)
+    q = rope_halves(q, angles, rope_length)
+    k = rope_halves(k, angles, rope_length)
+    return q, gate, k
+
+def delta_inputs(h, qkv, conv, gate, key_heads=key_heads, value_heads=value_heads, state=state_size, inner=inner_size,
+                 epsilon=rms_norm_epsilon):
+    """Queries, keys and values behind a short convolution, and the gate of the output."""
+    q, k, v = split(silu(causal_conv(conv, linear(qkv, h))), key_heads * state, key_heads * state, inner)
+    q = rms_norm(split_heads(q, key_heads), None, epsilon / state) / state
+    k = rms_norm(split_heads(k, key_heads), None, epsilon / state) / sqrt(state)
+    return q, k, split_heads(v, value_heads), split_heads(linear(gate, h), value_heads)
+
+def gated_delta(h, q, k, v, beta, alpha, dt_bias, a, value_heads=value_heads, values_per_key=values_per_key):
+    q = repeat(q, values_per_key)
+    k = repeat(k, values_per_key)
+    beta = sigmoid(split_heads(linear(beta, h), value_heads))
+    decay = exp(split_heads(softplus(linear(alpha, h) + dt_bias) * a, value_heads))
+    return delta_rule(q, k, v, beta, decay)
+
+# Latent attention.
+
+def is_yarn(scaling=rope_scaling, scaling_factor=rope_factor, linear_factor=rope_linear_factor):
+    return scaling == "yarn" and first(scaling_factor, linear_factor, 0.0) != 0.0
+
+def mla_magnitude(magnitude=rope_magnitude, log_multiplier=yarn_log_multiplier):
+    """The magnitude of angles, where scores have their own factor for YaRN."""
+    return first(magnitude, 1.0) * (yarn_growth() + 1.0 if is_yarn() and first(log_multiplier, 0.0) == 0.0 else 1.0)
+
+def mla_score_scale(length=key_mla, log_multiplier=yarn_log_multiplier):
+    """What scores are multiplied by: more in long contexts."""
+    growth = yarn_growth()
+    sharpness = (mla_magnitude() if is_yarn() else mla_magnitude() * (growth + 1.0)) * (growth * 10.0 * first(log_multiplier, 0.0) + 1.0)
+    return sharpness * sharpness / sqrt(length)
+
+def check_sparse_latent(heads=heads, value=value_mla, kv_rank=kv_rank, q_rank=q_rank, plain_length=plain_length,
+                        index_heads=index_heads, index_length=index_length, index_top=index_top, rope_length=rope_length,
+                        trunk=trunk_count):
+    assert heads > 0 and value > 0 and kv_rank > 0 and q_rank > 0 and plain_length >= 1, "a number or a length of attention heads is 0, or rope.dimension_count is not less than the length of a key"
+    assert index_heads > 0 and index_length >= rope_length and index_top > 0, "a number of the indexer is 0, or rope.dimension_count is greater than the length of its heads"
+    assert trunk > 0, "there are no layers"
+
+# Hyper-connections: several residual streams, as parts of x.
+
+def connection_weights(x, fn, scale, base, streams=streams, iterations=streams_iterations, stream_epsilon=streams_epsilon, epsilon=rms_norm_epsilon):
+    """What a layer reads of each stream, what it writes to each, and how it mixes them with each other."""
+    read, write, mixing = split(linear(fn, rms_norm(merge_heads(x), None, epsilon)), streams, streams, streams * streams)
+    f, g, h = split(embed(scale, 0), 1, 1, 1)
+    read, write, mixing = split(concat(concat(read * f, write * g), mixing * h) + base, streams, streams, streams * streams)
+    mixing = sinkhorn(softmax(split_heads(mixing, streams)) + stream_epsilon, iterations, stream_epsilon)
+    return sigmoid(read) + stream_epsilon, write, mixing
+
+def write_streams(x, y, write, mixing, streams=streams):
+    """The four streams, mixed, plus the result of a layer."""
+    a, b, c, d = split(mixing, 1, 1, 1, 1)
+    return repeat(y, streams) * split_heads(sigmoid(write) * 2.0, streams) + split_heads(concat(
+        concat(weighted_sum(x, merge_heads(a)), weighted_sum(x, merge_heads(b))),
+        concat(weighted_sum(x, merge_heads(c)), weighted_sum(x, merge_heads(d)))), streams)
+
+def check_clamps(limits=limits, shared_limits=shared_limits, trunk=trunk_count):
+    assert (not is_list(limits) or len(limits) >= trunk) and (not is_list(shared_limits) or len(shared_limits) >= trunk), "swiglu_clamp_exp or swiglu_clamp_shexp does not have one element for each layer"
+
+# Granite.
+
+def score_scale(attention_scale=attention_scale, key_length=key_length):
+    return attention_scale if first(attention_scale, 0.0) != 0.0 else 1 / sqrt(key_length)
+
+def residual_factor(scale=residual_scale):
+    return scale if first(scale, 0.0) != 0.0 else 1.0
+
+def embedding_factor(scale=embedding_scale):
+    return scale if first(scale, 0.0) != 0.0 else 1.0
+
+def logit_divisor(scale=logit_scale):
+    return scale if first(scale, 0.0) != 0.0 else 1.0

@@ -1,0 +1,529 @@
+//! The evaluation of programs: every operation on tensors becomes a node.
+
+use core::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::arguments::{Argument, Value};
+use super::build::{Builder, Condition, Taken, add};
+use super::weights::Source;
+use super::{Graph, Section};
+use crate::block::with_block;
+use crate::error::{Error, ErrorKind, Result};
+use crate::expression::{Function as Known, Operator, Outcome, Scope, element};
+use crate::limits::MAX_TENSORS;
+use crate::program::{Callee, Expr, Function, Kind, Program, Span, Statement, StatementKind};
+use crate::resolve::{Numbers, Resolved};
+use crate::steps::OUTPUTS;
+use crate::value::ParameterValue;
+
+/// Calls within each other.
+const MAX_CALLS: usize = 16;
+/// The most names whose values an error states.
+const MAX_SHOWN: usize = 8;
+
+/// Returns the graph of a model with these tensors.
+pub(super) fn graph(
+    model: &Resolved<'_>,
+    program: &Program,
+    present: &dyn Fn(&str) -> bool,
+    taken: Option<&Taken>,
+    fuel: &Cell<u64>,
+) -> Result<Graph> {
+    let numbers: Numbers =
+        model.parameters().map(|(name, value)| (name.into(), value.clone())).collect();
+    let source = Source::Description(model, present);
+    let builder = Builder::new(source, Scope::new(&numbers, fuel), taken);
+    let mut run = Run { builder, program, sections: Vec::new(), calls: 0, has_tensors: true };
+    run.model().map_err(Fault::into_error)?;
+    let Run { builder, sections, .. } = run;
+    builder.finish(sections)
+}
+
+/// Returns the reason why a model with these numbers has no graph, where it is asserted before the
+/// first operation: then its tensors need not be known.
+pub(super) fn excluded(
+    numbers: &Numbers,
+    program: &Program,
+    taken: &Taken,
+    fuel: &Cell<u64>,
+) -> Option<String> {
+    let builder = Builder::new(Source::File(&|_| None), Scope::new(numbers, fuel), Some(taken));
+    let mut run = Run { builder, program, sections: Vec::new(), calls: 0, has_tensors: false };
+    match run.model() {
+        Err(Fault::Excluded(because)) => Some(because.to_string()),
+        _ => None,
+    }
+}
+
+/// Why a program has no result.
+enum Fault {
+    /// An assertion.
+    Excluded(Arc<str>),
+    /// A message that lacks its place.
+    Text(String),
+    /// A message with its place.
+    Located(String),
+}
+
+impl From<String> for Fault {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl Fault {
+    fn into_error(self) -> Error {
+        match self {
+            Self::Excluded(because) => Error::new(ErrorKind::Unsupported, &*because),
+            Self::Text(text) | Self::Located(text) => Error::configuration(text),
+        }
+    }
+}
+
+/// A function that is being evaluated.
+struct Frame<'a> {
+    values: BTreeMap<&'a str, Value>,
+    in_library: bool,
+    /// Where the function begins.
+    start: usize,
+}
+
+/// What follows a statement.
+enum Flow {
+    Next,
+    Return(Value),
+}
+
+struct Run<'a> {
+    builder: Builder<'a>,
+    program: &'a Program,
+    sections: Vec<Section>,
+    calls: usize,
+    /// Whether the tensors of the model are known.
+    has_tensors: bool,
+}
+
+impl<'a> Run<'a> {
+    /// Evaluates the function of the model. Each turn of its loops is a section.
+    fn model(&mut self) -> Result<(), Fault> {
+        let program = self.program;
+        let main = program.main().ok_or_else(|| Fault::Text("there is no model".into()))?;
+        let mut frame =
+            Frame { values: BTreeMap::new(), in_library: false, start: main.span.start };
+        let mut result = None;
+        for statement in &main.body {
+            if let StatementKind::For(variable, over, body) = &statement.kind {
+                for number in self.elements(over, &frame)? {
+                    let block = match &number {
+                        Value::Known(number) => number.as_u64(),
+                        _ => None,
+                    };
+                    frame.values.insert(variable, number);
+                    let start = self.builder.len();
+                    if let Flow::Return(_) = self.body(body, &mut frame)? {
+                        return Err(Fault::Text("model returns within a loop".into()));
+                    }
+                    add(&mut self.sections, block, start..self.builder.len());
+                }
+                continue;
+            }
+            let start = self.builder.len();
+            let flow = self.statement(statement, &mut frame)?;
+            add(&mut self.sections, None, start..self.builder.len());
+            if let Flow::Return(value) = flow {
+                result = Some((value, statement.span));
+                break;
+            }
+        }
+        match result {
+            Some((Value::Output(node, kind), _)) => {
+                let name = OUTPUTS[usize::from(kind == super::Output::Embedding)];
+                self.builder.set(name, Value::Tensor(node));
+                Ok(())
+            }
+            Some((_, span)) => {
+                let place = program.place(span, false);
+                Err(Fault::Located(format!("{place}: expected logits(…) or embedding(…)")))
+            }
+            None => Err(Fault::Text("model returns nothing".into())),
+        }
+    }
+
+    fn body(&mut self, body: &'a [Statement], frame: &mut Frame<'a>) -> Result<Flow, Fault> {
+        for statement in body {
+            if let Flow::Return(value) = self.statement(statement, frame)? {
+                return Ok(Flow::Return(value));
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    fn statement(
+        &mut self,
+        statement: &'a Statement,
+        frame: &mut Frame<'a>,
+    ) -> Result<Flow, Fault> {
+        match &statement.kind {
+            StatementKind::Assign(names, value) => {
+                let value = self.value(value, frame)?;
+                if let [name] = &names[..] {
+                    frame.values.insert(name, value);
+                    return Ok(Flow::Next);
+                }
+                let values = match value {
+                    Value::Known(ParameterValue::List(values)) => {
+                        Ok(values.iter().cloned().map(Value::Known).collect())
+                    }
+                    other => other.into_list(),
+                };
+                let values: Vec<Value> =
+                    values.map_err(|fault| self.at(statement.span, None, frame, &fault))?;
+                if values.len() != names.len() {
+                    let fault = format!("{} values for {} names", values.len(), names.len());
+                    return Err(self.at(statement.span, None, frame, &fault));
+                }
+                frame.values.extend(names.iter().map(|name| &**name).zip(values));
+            }
+            StatementKind::Return(value) => return Ok(Flow::Return(self.value(value, frame)?)),
+            StatementKind::Call(value) => {
+                self.value(value, frame)?;
+            }
+            StatementKind::Assert(condition, because) => {
+                if !self.condition(condition, frame, false)? {
+                    return Err(Fault::Excluded(because.clone()));
+                }
+                self.builder.count_assertion();
+            }
+            StatementKind::If(branches, otherwise) => {
+                for (condition, body) in branches {
+                    if self.condition(condition, frame, true)? {
+                        return self.body(body, frame);
+                    }
+                }
+                return self.body(otherwise, frame);
+            }
+            StatementKind::For(variable, over, body) => {
+                for number in self.elements(over, frame)? {
+                    frame.values.insert(variable, number);
+                    if let Flow::Return(value) = self.body(body, frame)? {
+                        return Ok(Flow::Return(value));
+                    }
+                }
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    /// Returns what a loop takes in turn: numbers, or the elements of a list.
+    fn elements(&mut self, over: &'a Expr, frame: &Frame<'a>) -> Result<Vec<Value>, Fault> {
+        match self.value(over, frame)? {
+            Value::List(values) => Ok(values),
+            Value::Known(ParameterValue::List(values)) => {
+                Ok(values.iter().cloned().map(Value::Known).collect())
+            }
+            _ => Err(self.at(over.span, Some(over), frame, "is not a list")),
+        }
+    }
+
+    /// Returns whether a condition is true. `record` asks the check of the description to see both
+    /// sides of it, where it is its own.
+    fn condition(
+        &mut self,
+        condition: &'a Expr,
+        frame: &Frame<'a>,
+        record: bool,
+    ) -> Result<bool, Fault> {
+        let value = self.value(condition, frame)?;
+        let holds = match &value {
+            Value::Known(ParameterValue::Bool(value)) => *value,
+            Value::Known(value) => {
+                let fault = format!("is {value}, expected True or False");
+                return Err(self.at(condition.span, Some(condition), frame, &fault));
+            }
+            _ => {
+                let fault = "is not known before the model runs, expected True or False";
+                return Err(self.at(condition.span, Some(condition), frame, fault));
+            }
+        };
+        if record && !frame.in_library && self.has_tensors {
+            let (program, span) = (self.program, condition.span);
+            let named = || {
+                let condition: Condition = (frame.start, program.text(span).to_owned());
+                (condition, program.place(span, false))
+            };
+            self.builder.record(named, holds, is_of_tensors(condition));
+        }
+        Ok(holds)
+    }
+
+    /// Evaluates an expression; a fault gets the place of the innermost one.
+    fn value(&mut self, expr: &'a Expr, frame: &Frame<'a>) -> Result<Value, Fault> {
+        self.builder.spend()?;
+        self.evaluate(expr, frame).map_err(|fault| match fault {
+            Fault::Text(text) => self.at(expr.span, Some(expr), frame, &text),
+            other => other,
+        })
+    }
+
+    fn evaluate(&mut self, expr: &'a Expr, frame: &Frame<'a>) -> Result<Value, Fault> {
+        Ok(match &expr.kind {
+            Kind::Literal(value) => Value::Known(value.clone()),
+            Kind::Local(name) => match frame.values.get(&**name) {
+                Some(value) => value.clone(),
+                None => return Err(Fault::Text("has no value here".into())),
+            },
+            Kind::Hyperparameter(name) => Value::Known(self.builder.number(name)?),
+            Kind::Tensor(name) => Value::Weight(name.to_string()),
+            Kind::BlockTensor(name, block) => {
+                let block = self.value(block, frame)?.known()?;
+                let number = block.as_u64().ok_or_else(|| format!("has the block {block}"))?;
+                Value::Weight(with_block(name, number))
+            }
+            Kind::Input(number) => Value::Input(*number),
+            Kind::Suffix(of, suffix) => match self.value(of, frame)? {
+                Value::Weight(name) => Value::Weight(format!("{name}.{suffix}")),
+                other => return Err(Fault::Text(format!("is {}, not a tensor", other.kind()))),
+            },
+            Kind::Index(parts) => {
+                let [list, index] = &**parts;
+                let list = self.value(list, frame)?;
+                let index = self.value(index, frame)?.known()?;
+                match list {
+                    Value::List(values) => {
+                        let place = index.as_u64().and_then(|place| usize::try_from(place).ok());
+                        let found = place.and_then(|place| values.into_iter().nth(place));
+                        found.ok_or_else(|| {
+                            format!("needs element {index} of a list that has fewer elements")
+                        })?
+                    }
+                    other => Value::Known(element(other.known()?, &index)?),
+                }
+            }
+            Kind::List(parts) => {
+                let mut values = Vec::with_capacity(parts.len());
+                for part in parts {
+                    values.push(self.value(part, frame)?);
+                }
+                Value::List(values)
+            }
+            Kind::Comprehension(variable, parts) => {
+                let [over, element] = &**parts;
+                let mut values = Vec::new();
+                let mut inner = Frame {
+                    values: frame.values.clone(),
+                    in_library: frame.in_library,
+                    start: frame.start,
+                };
+                for number in self.elements(over, frame)? {
+                    inner.values.insert(variable, number);
+                    values.push(self.value(element, &inner)?);
+                }
+                Value::List(values)
+            }
+            Kind::Not(inner) => bool(!self.condition(inner, frame, false)?),
+            Kind::IsNone(inner) => {
+                bool(matches!(self.value(inner, frame)?, Value::Known(ParameterValue::None)))
+            }
+            Kind::Negate(inner) => {
+                let zero = Value::Known(ParameterValue::Int(0));
+                let inner = self.value(inner, frame)?;
+                self.builder.arithmetic(Operator::Subtract, zero, inner)?
+            }
+            Kind::Binary(operator, parts) => {
+                let [left, right] = &**parts;
+                match operator {
+                    Operator::And => bool(
+                        self.condition(left, frame, false)?
+                            && self.condition(right, frame, false)?,
+                    ),
+                    Operator::Or => bool(
+                        self.condition(left, frame, false)?
+                            || self.condition(right, frame, false)?,
+                    ),
+                    _ => {
+                        let (left, right) = (self.value(left, frame)?, self.value(right, frame)?);
+                        self.builder.arithmetic(*operator, left, right)?
+                    }
+                }
+            }
+            Kind::Conditional(parts) => {
+                let [condition, yes, no] = &**parts;
+                let holds = self.condition(condition, frame, true)?;
+                self.value(if holds { yes } else { no }, frame)?
+            }
+            Kind::Resolved(callee, arguments, named) => {
+                self.call(*callee, arguments, named, frame)?
+            }
+            Kind::Name(_) | Kind::Call(..) => {
+                return Err(Fault::Text("is not resolved".into()));
+            }
+        })
+    }
+
+    fn call(
+        &mut self,
+        callee: Callee,
+        arguments: &'a [Expr],
+        named: &'a [(Box<str>, Expr)],
+        frame: &Frame<'a>,
+    ) -> Result<Value, Fault> {
+        if callee == Callee::First {
+            for argument in arguments {
+                let value = self.value(argument, frame)?;
+                if !matches!(value, Value::Known(ParameterValue::None)) {
+                    return Ok(value);
+                }
+            }
+            return Ok(Value::Known(ParameterValue::None));
+        }
+        let mut given = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            given.push(self.value(argument, frame)?);
+        }
+        let mut options = Vec::with_capacity(named.len());
+        for (name, value) in named {
+            options.push((&**name, self.value(value, frame)?));
+        }
+        let program = self.program;
+        if let Some(function) = program.callee(callee) {
+            let in_library = matches!(callee, Callee::Library(_));
+            return self.function(function, in_library, given, options);
+        }
+        let is_tensor = matches!(given.first(), Some(Value::Tensor(_)));
+        Ok(match callee {
+            Callee::Operation(name) => {
+                self.builder.operation(name, Argument::of(given, options))?
+            }
+            Callee::Either(name, _) if is_tensor => {
+                self.builder.operation(name, Argument::of(given, options))?
+            }
+            Callee::Value(function) | Callee::Either(_, function) => {
+                Value::Known(self.of_numbers(function, given)?)
+            }
+            Callee::Has => bool(match given.pop() {
+                Some(Value::Known(value)) => value.is_some(),
+                Some(Value::Weight(name)) => self.has(&name)?,
+                _ => true,
+            }),
+            Callee::Output(kind) => match given.pop() {
+                Some(Value::Tensor(node)) => Value::Output(node, kind),
+                _ => return Err(Fault::Text("takes a per-token value".into())),
+            },
+            Callee::Range => {
+                let numbers = given.into_iter().map(|value| {
+                    let value = value.known()?;
+                    let found = value.as_i64();
+                    found.ok_or_else(|| format!("takes integers, found {value}"))
+                });
+                let numbers = numbers.collect::<Outcome<Vec<i64>>>()?;
+                let (start, end) = match numbers[..] {
+                    [start, end] => (start, end),
+                    _ => (0, numbers.first().copied().unwrap_or(0)),
+                };
+                let count = u64::try_from(end.saturating_sub(start)).unwrap_or(0);
+                if count > MAX_TENSORS {
+                    let fault = format!("has {count} numbers, the limit is {MAX_TENSORS}");
+                    return Err(Fault::Text(fault));
+                }
+                let number = |number| Value::Known(ParameterValue::Int(number));
+                Value::List((start..end).map(number).collect())
+            }
+            Callee::First | Callee::Own(_) | Callee::Library(_) => {
+                return Err(Fault::Text("is no function".into()));
+            }
+        })
+    }
+
+    fn of_numbers(&self, function: Known, given: Vec<Value>) -> Outcome<ParameterValue> {
+        let values = given.into_iter().map(Value::known).collect::<Outcome<Vec<_>>>()?;
+        self.builder.of_values(function, &values)
+    }
+
+    /// Returns whether the model has a tensor.
+    fn has(&mut self, name: &str) -> Result<bool, Fault> {
+        if !self.has_tensors {
+            return Err(Fault::Text("depends on tensors".into()));
+        }
+        Ok(["", ".weight"].iter().any(|ending| self.builder.finds(&format!("{name}{ending}"))))
+    }
+
+    fn function(
+        &mut self,
+        function: &'a Function,
+        in_library: bool,
+        given: Vec<Value>,
+        mut named: Vec<(&str, Value)>,
+    ) -> Result<Value, Fault> {
+        if self.calls >= MAX_CALLS {
+            return Err(Fault::Text(format!("more than {MAX_CALLS} calls within each other")));
+        }
+        let mut values = BTreeMap::new();
+        let mut given = given.into_iter();
+        // Defaults see hyperparameters only.
+        let start = function.span.start;
+        let outside = Frame { values: BTreeMap::new(), in_library, start };
+        for (parameter, default) in &function.parameters {
+            let by_name = named.iter().position(|(name, _)| **name == **parameter);
+            let value = match (given.next(), by_name, default) {
+                (Some(value), ..) => value,
+                (None, Some(place), _) => named.swap_remove(place).1,
+                (None, None, Some(default)) => self.value(default, &outside)?,
+                (None, None, None) => {
+                    return Err(Fault::Text(format!("{} needs {parameter}", function.name)));
+                }
+            };
+            values.insert(&**parameter, value);
+        }
+        self.calls = self.calls.saturating_add(1);
+        let mut frame = Frame { values, in_library, start };
+        let flow = self.body(&function.body, &mut frame)?;
+        self.calls = self.calls.saturating_sub(1);
+        Ok(match flow {
+            Flow::Return(value) => value,
+            Flow::Next => Value::Known(ParameterValue::None),
+        })
+    }
+
+    /// A fault with its place, and the values of the names there.
+    fn at(&self, span: Span, expr: Option<&Expr>, frame: &Frame<'_>, fault: &str) -> Fault {
+        let place = self.program.place(span, frame.in_library);
+        let mut shown: Vec<String> = Vec::new();
+        if let Some(expr) = expr {
+            expr.each(&mut |part| {
+                let (name, value) = match &part.kind {
+                    Kind::Local(name) => match frame.values.get(&**name) {
+                        Some(value) => (name, self.builder.shown(value)),
+                        None => return,
+                    },
+                    Kind::Hyperparameter(name) => match self.builder.number(name) {
+                        Ok(value) => (name, value.to_string()),
+                        Err(_) => return,
+                    },
+                    _ => return,
+                };
+                let value = format!("{name} = {value}");
+                if shown.len() < MAX_SHOWN && !shown.contains(&value) {
+                    shown.push(value);
+                }
+            });
+        }
+        let shown =
+            if shown.is_empty() { String::new() } else { format!(", where {}", shown.join(", ")) };
+        Fault::Located(format!("{place}: {fault}{shown}"))
+    }
+}
+
+fn bool(value: bool) -> Value {
+    Value::Known(ParameterValue::Bool(value))
+}
+
+/// Returns `true` for a condition that depends only on whether tensors exist.
+fn is_of_tensors(condition: &Expr) -> bool {
+    match &condition.kind {
+        Kind::Not(inner) => is_of_tensors(inner),
+        Kind::Binary(Operator::And | Operator::Or, parts) => parts.iter().all(is_of_tensors),
+        Kind::Resolved(Callee::Has, ..) => true,
+        _ => false,
+    }
+}

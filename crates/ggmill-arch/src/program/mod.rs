@@ -1,0 +1,269 @@
+//! The language of computation graphs: a subset of Python. `docs/formats/graph.md` is its reference.
+//!
+//! A source has functions and nothing else. No function calls itself, and there are no unbounded
+//! loops, so every program ends; evaluation is metered besides.
+
+mod check;
+mod lexer;
+mod names;
+mod outline;
+mod parser;
+
+use std::sync::{Arc, LazyLock};
+
+use crate::error::{Error, Result};
+use crate::expression::{Function as Known, Operator};
+use crate::graph::Output;
+use crate::value::ParameterValue;
+
+pub(crate) use lexer::Span;
+
+/// The function that computes a model.
+pub(crate) const MAIN: &str = "model";
+
+/// The blocks that all graphs can use.
+static LIBRARY_SOURCE: LazyLock<&str> = LazyLock::new(|| {
+    #[cfg(test)]
+    if let Ok(directory) = std::env::var("GGMILL_SOURCES") {
+        return std::fs::read_to_string(format!("{directory}/library.py")).unwrap().leak();
+    }
+    include_str!("../../data/library.py")
+});
+static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
+    let mut functions = parser::parse(&LIBRARY_SOURCE)
+        .map_err(|(span, fault)| located("library.py", &LIBRARY_SOURCE, span, &fault))
+        .expect("a test reads the library");
+    check::resolve_library(&mut functions)
+        .map_err(|(span, fault)| located("library.py", &LIBRARY_SOURCE, span, &fault))
+        .expect("a test reads the library");
+    Library { functions }
+});
+
+struct Library {
+    functions: Vec<Function>,
+}
+
+/// The computation graphs of an architecture, as a program that makes them.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    /// The name of the file, for messages.
+    file: Box<str>,
+    source: Arc<str>,
+    functions: Vec<Function>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Function {
+    pub(crate) name: Box<str>,
+    /// Each parameter with its default, which is an expression over hyperparameters.
+    pub(crate) parameters: Vec<(Box<str>, Option<Expr>)>,
+    pub(crate) body: Vec<Statement>,
+    /// The line that begins with `def`.
+    pub(crate) span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Statement {
+    pub(crate) span: Span,
+    pub(crate) kind: StatementKind,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum StatementKind {
+    Assign(Vec<Box<str>>, Expr),
+    If(Vec<(Expr, Vec<Statement>)>, Vec<Statement>),
+    For(Box<str>, Expr, Vec<Statement>),
+    Return(Expr),
+    /// A function of assertions.
+    Call(Expr),
+    /// A model for which the condition is false has no graph, for this reason.
+    Assert(Expr, Arc<str>),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Expr {
+    pub(crate) span: Span,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    Literal(ParameterValue),
+    /// A name as it is written; none is left once names are resolved.
+    Name(Box<str>),
+    Local(Box<str>),
+    Hyperparameter(Box<str>),
+    /// The beginning of the names of tensors that belong to no block.
+    Tensor(Box<str>),
+    /// The same for tensors of the block with this number.
+    BlockTensor(Box<str>, Box<Expr>),
+    /// `tokens` or `positions`, by number.
+    Input(usize),
+    /// A tensor with `.bias`, `.scale` or `.weight` after its name.
+    Suffix(Box<Expr>, Box<str>),
+    /// A list, and an index of it.
+    Index(Box<[Expr; 2]>),
+    /// A call as it is written.
+    Call(Box<str>, Vec<Expr>, Vec<(Box<str>, Expr)>),
+    /// A call whose function is known.
+    Resolved(Callee, Vec<Expr>, Vec<(Box<str>, Expr)>),
+    List(Vec<Expr>),
+    /// The elements of the first, each as a variable of the second.
+    Comprehension(Box<str>, Box<[Expr; 2]>),
+    Not(Box<Expr>),
+    Negate(Box<Expr>),
+    IsNone(Box<Expr>),
+    Binary(Operator, Box<[Expr; 2]>),
+    /// A condition, the value if it is true, and the value otherwise.
+    Conditional(Box<[Expr; 3]>),
+}
+
+/// What is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Callee {
+    /// A function of the program, by number.
+    Own(usize),
+    /// A function of the library, by number.
+    Library(usize),
+    /// An operation on tensors, by the name that it has in files.
+    Operation(&'static str),
+    /// A function of numbers.
+    Value(Known),
+    /// An operation on a tensor, or the function of numbers with the same name.
+    Either(&'static str, Known),
+    Has,
+    First,
+    Range,
+    Output(Output),
+}
+
+impl Program {
+    /// Reads a source. `known` says which names are hyperparameters; `tensors` are the names of the
+    /// description's tensors, with `{bid}` for numbers of blocks.
+    pub(crate) fn understand(
+        file: &str,
+        source: &str,
+        known: &dyn Fn(&str) -> bool,
+        tensors: &[&str],
+    ) -> Result<Self> {
+        let fault = |(span, fault): lexer::Fault| located(file, source, span, &fault);
+        let mut functions = parser::parse(source).map_err(fault)?;
+        check::resolve(&mut functions, known, tensors).map_err(fault)?;
+        Ok(Self { file: file.into(), source: source.into(), functions })
+    }
+
+    /// Returns the function that computes a model.
+    pub(crate) fn main(&self) -> Option<&Function> {
+        self.functions.iter().find(|function| &*function.name == MAIN)
+    }
+
+    pub(crate) fn callee(&self, callee: Callee) -> Option<&Function> {
+        match callee {
+            Callee::Own(number) => self.functions.get(number),
+            Callee::Library(number) => LIBRARY.functions.get(number),
+            _ => None,
+        }
+    }
+
+    /// Returns the source.
+    pub(crate) fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Returns the text of a place in the source.
+    pub(crate) fn text(&self, span: Span) -> &str {
+        self.source.get(span.start..span.end).unwrap_or_default()
+    }
+
+    /// Returns `FILE:LINE:COLUMN: TEXT` of a place in the source, or in that of the library.
+    pub(crate) fn place(&self, span: Span, in_library: bool) -> String {
+        let (file, source) =
+            if in_library { ("library.py", *LIBRARY_SOURCE) } else { (&*self.file, &*self.source) };
+        let text = source.get(span.start..span.end).unwrap_or_default();
+        let text: Vec<&str> = text.split_whitespace().collect();
+        let text = crate::error::shortened(&text.join(" "));
+        format!("{}: {text}", position(file, source, span))
+    }
+
+    /// Passes each literal of the program and of the functions of the library that it uses.
+    pub(crate) fn each_literal<'p>(&'p self, take: &mut dyn FnMut(&'p ParameterValue)) {
+        let mut reached = vec![false; LIBRARY.functions.len()];
+        let mut open: Vec<&Function> = self.functions.iter().collect();
+        while let Some(function) = open.pop() {
+            each_expression(&function.body, &mut |expr| match &expr.kind {
+                Kind::Literal(value) => take(value),
+                Kind::Resolved(Callee::Library(number), ..) => {
+                    if let Some(seen) = reached.get_mut(*number).filter(|seen| !**seen) {
+                        *seen = true;
+                        open.extend(LIBRARY.functions.get(*number));
+                    }
+                }
+                _ => {}
+            });
+        }
+    }
+}
+
+fn position(file: &str, source: &str, span: Span) -> String {
+    let before = source.get(..span.start).unwrap_or_default();
+    let line = before.matches('\n').count().saturating_add(1);
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count().saturating_add(1);
+    format!("{file}:{line}:{column}")
+}
+
+/// An error with its place in a source.
+fn located(file: &str, source: &str, span: Span, fault: &str) -> Error {
+    Error::description(format!("{}: {fault}", position(file, source, span)))
+}
+
+/// Passes every expression of the statements, with all within it.
+pub(crate) fn each_expression<'s>(body: &'s [Statement], take: &mut dyn FnMut(&'s Expr)) {
+    for statement in body {
+        match &statement.kind {
+            StatementKind::Assign(_, value)
+            | StatementKind::Return(value)
+            | StatementKind::Call(value) => value.each(take),
+            StatementKind::Assert(condition, _) => condition.each(take),
+            StatementKind::If(branches, otherwise) => {
+                for (condition, body) in branches {
+                    condition.each(take);
+                    each_expression(body, take);
+                }
+                each_expression(otherwise, take);
+            }
+            StatementKind::For(_, over, body) => {
+                over.each(take);
+                each_expression(body, take);
+            }
+        }
+    }
+}
+
+impl Expr {
+    /// Passes the expression and all within it.
+    pub(crate) fn each<'e>(&'e self, take: &mut dyn FnMut(&'e Self)) {
+        take(self);
+        match &self.kind {
+            Kind::Literal(_)
+            | Kind::Name(_)
+            | Kind::Local(_)
+            | Kind::Hyperparameter(_)
+            | Kind::Tensor(_)
+            | Kind::Input(_) => {}
+            Kind::BlockTensor(_, inner)
+            | Kind::Suffix(inner, _)
+            | Kind::Not(inner)
+            | Kind::Negate(inner)
+            | Kind::IsNone(inner) => inner.each(take),
+            Kind::Index(parts) | Kind::Comprehension(_, parts) | Kind::Binary(_, parts) => {
+                parts.iter().for_each(|part| part.each(take));
+            }
+            Kind::Conditional(parts) => parts.iter().for_each(|part| part.each(take)),
+            Kind::Call(_, arguments, named) | Kind::Resolved(_, arguments, named) => {
+                arguments.iter().for_each(|part| part.each(take));
+                named.iter().for_each(|(_, part)| part.each(take));
+            }
+            Kind::List(parts) => parts.iter().for_each(|part| part.each(take)),
+        }
+    }
+}
