@@ -21,8 +21,9 @@ type Step<'a> = (&'static str, &'a dyn Fn() -> Done);
 
 /// Runs every step, also after one has failed: one run shows every failure.
 pub(crate) fn run(args: &Args) -> Done {
-    let steps: [Step; 12] = [
+    let steps: [Step; 13] = [
         ("tests", &|| tests(args.long)),
+        ("tests of chores and fuzz targets", &tests_of_chores),
         ("format", &format),
         ("lints", &lints),
         ("documentation", &documentation),
@@ -81,6 +82,13 @@ fn tests(long: bool) -> Done {
         test.env("GGMILL_LONG", "1");
     }
     run_command(&mut test)
+}
+
+/// Runs the tests that `cargo test --workspace` leaves out, because users of the libraries do not
+/// need them.
+fn tests_of_chores() -> Done {
+    let selection = ["--bin", "xtask", "--test", "targets"];
+    run_command(cargo(&["test", "--workspace", "--locked"]).args(selection))
 }
 
 /// Checks the format of the workspace and of the packages outside it.

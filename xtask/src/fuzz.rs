@@ -45,7 +45,7 @@ pub(crate) fn smoke(args: &Args) -> Done {
         guided_programs()?.join(HARNESS)
     } else {
         println!("no nightly toolchain with cargo-fuzz: mutating the seeds without guidance");
-        built_by_tests(HARNESS)?
+        built_by_tests(HARNESS, &["--test", "targets"])?
     };
     let harness = |arguments: &[&str]| {
         let mut harness = command(&built);

@@ -62,7 +62,7 @@ pub(crate) fn build() -> Done<WebLibrary> {
 /// The step of the gate: builds and tests, or reports which tool is missing.
 pub(crate) fn gate() -> Done {
     match modules(WebLibrary::Installed)? {
-        Some(()) => test(&built_by_tests(COMMAND)?, WebLibrary::Installed, &[]),
+        Some(()) => test(&built_by_tests(COMMAND, &[])?, WebLibrary::Installed, &[]),
         None => Ok(()),
     }
 }

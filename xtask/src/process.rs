@@ -75,11 +75,12 @@ pub(crate) fn metadata_of(manifest: &str) -> Done<serde_json::Value> {
     serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))
 }
 
-/// Builds the tests of the workspace and returns the path of a program that is built with them.
-/// After the tests nothing is left to build; a package that is built alone has other features, and
-/// its dependencies are compiled again.
-pub(crate) fn built_by_tests(program: &str) -> Done<PathBuf> {
-    run(&mut cargo(&["test", "--quiet", "--locked", "--workspace", "--no-run"]))?;
+/// Builds the tests of the workspace that `selection` names, by default all, and returns the path of
+/// a program that is built with them. After the tests nothing is left to build; a package that is
+/// built alone has other features, and its dependencies are compiled again.
+pub(crate) fn built_by_tests(program: &str, selection: &[&str]) -> Done<PathBuf> {
+    let build = ["test", "--quiet", "--locked", "--workspace", "--no-run"];
+    run(cargo(&build).args(selection))?;
     Ok(target()?.join("debug").join(format!("{program}{}", env::consts::EXE_SUFFIX)))
 }
 

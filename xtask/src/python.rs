@@ -141,7 +141,7 @@ impl Environment {
 
     fn build_and_test(&self, args: &Args) -> Done {
         if args.of_tests {
-            built_by_tests("ggmill")?;
+            built_by_tests("ggmill", &[])?;
         } else {
             build_command(args.release)?;
         }

@@ -40,7 +40,7 @@ pub(crate) fn gate() -> Done {
         return Ok(());
     }
     build()?;
-    test(&built_by_tests(npm::COMMAND)?, &[])
+    test(&built_by_tests(npm::COMMAND, &[])?, &[])
 }
 
 /// Installs the packages of the lock file without their install scripts.
