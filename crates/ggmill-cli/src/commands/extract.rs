@@ -318,6 +318,8 @@ impl Taking<'_> {
         let total = lens.iter().fold(0u64, |total, len| total.saturating_add(*len));
         let look = |total| {
             if is_new {
+                // Without the slash at its end, the path is that of a file that could be written.
+                let directory = directory.components().as_path();
                 drop(start(directory, self.inputs, false, total)?);
             }
             for output in outputs.iter().filter(|_| !is_new) {
