@@ -119,11 +119,7 @@ fn in_words(mut document: Value) -> Value {
 }
 
 /// The shards of a set as a table.
-fn print_shards(
-    out: &mut dyn Write,
-    plans: &[Plan],
-    paths: &[PathBuf],
-) -> io::Result<()> {
+fn print_shards(out: &mut dyn Write, plans: &[Plan], paths: &[PathBuf]) -> io::Result<()> {
     for (plan, path) in plans.iter().zip(paths) {
         let layout = plan.layout();
         let tensors = counted(layout.tensors().len(), "tensor");

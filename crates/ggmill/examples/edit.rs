@@ -3,7 +3,9 @@
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [path, key, value] = &arguments[..] else { return Err("usage: edit MODEL KEY VALUE".into()) };
+    let [path, key, value] = &arguments[..] else {
+        return Err("usage: edit MODEL KEY VALUE".into());
+    };
     let summary = ggmill::edit(path)?.set(key, value)?.apply()?;
     println!("{:?}", summary.method());
     Ok(())

@@ -286,10 +286,9 @@ impl fmt::Display for Note {
                 f,
                 "alignment {alignment} is not a power of two; llama.cpp rejects such files"
             ),
-            Self::ShardsDeleted(count) => write!(
-                f,
-                "deleted {count} shards after comparing them with the written file"
-            ),
+            Self::ShardsDeleted(count) => {
+                write!(f, "deleted {count} shards after comparing them with the written file")
+            }
             Self::FirstShard(count) => write!(
                 f,
                 "this is the first of {count} shards, from which readers take the metadata"

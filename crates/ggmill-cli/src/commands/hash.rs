@@ -4,9 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use ggmill::{HashList, HashReport};
-use ggmill_edit::hash::{
-    Conclusion, FileSums, HashKind, HashLine, HashSubject, Manifest, Verdict,
-};
+use ggmill_edit::hash::{Conclusion, FileSums, HashKind, HashLine, HashSubject, Manifest, Verdict};
 use ggmill_text::LosslessStr;
 use serde_json::json;
 
@@ -99,11 +97,9 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             }
             each(&args.files, console, |_, file| check_file(file, args, (path, sums), console))
         }
-        Some((path, HashList::Weights(manifest))) => {
-            each(&args.files, console, |_, file| {
-                hash_one(file, args, Some((path, manifest)), console)
-            })
-        }
+        Some((path, HashList::Weights(manifest))) => each(&args.files, console, |_, file| {
+            hash_one(file, args, Some((path, manifest)), console)
+        }),
         _ => each(&args.files, console, |_, file| hash_one(file, args, None, console)),
     }
 }
@@ -150,9 +146,8 @@ fn finish(
     console: Console,
 ) -> Result<Status, Failure> {
     let conclusion = report.conclusion();
-    let checked = list
-        .zip(conclusion)
-        .map(|((path, kinds), conclusion)| Checked { path, kinds, conclusion });
+    let checked =
+        list.zip(conclusion).map(|((path, kinds), conclusion)| Checked { path, kinds, conclusion });
     print(report.lines(), &shown(file).to_string(), checked, args, console)?;
     let holds = conclusion.is_none_or(|conclusion| conclusion == Conclusion::Success);
     Ok(if holds { Status::Fine } else { Status::Findings })

@@ -99,7 +99,12 @@ impl<'a> ModelDiff<'a> {
     }
 
     /// Compares the data of tensors that both models have, in the same shape.
-    fn compare(&mut self, diff: &mut Diff<'_>, a: &GgufCheckpoint, b: &GgufCheckpoint) -> Result<()> {
+    fn compare(
+        &mut self,
+        diff: &mut Diff<'_>,
+        a: &GgufCheckpoint,
+        b: &GgufCheckpoint,
+    ) -> Result<()> {
         let numeric = self.numeric;
         let comparable = |(_, pair): &(usize, &TensorPair<'_>)| {
             pair.has_same_shape() && (numeric || pair.has_same_type())

@@ -218,8 +218,7 @@ impl<'a> Extract<'a> {
 
     fn json(&self) -> Result<String> {
         let metadata = MetadataBuf::copy_of(&self.checkpoint.metadata())?;
-        let has_key =
-            |key| self.keys.is_empty() || self.keys.iter().any(|glob| glob.matches(key));
+        let has_key = |key| self.keys.is_empty() || self.keys.iter().any(|glob| glob.matches(key));
         extract_metadata(&metadata, has_key)
             .map_err(|error| Error::from(error).replace_hint(Hint::SelectKeys))
     }
@@ -272,7 +271,9 @@ enum Content {
     Json(String),
     Safetensors,
     /// The directory of the files, and whether it is created; `None` for one file.
-    Npy { directory: Option<(PathBuf, bool)> },
+    Npy {
+        directory: Option<(PathBuf, bool)>,
+    },
 }
 
 impl<'a> ExtractPlan<'a> {
@@ -309,7 +310,11 @@ impl<'a> ExtractPlan<'a> {
         match self.0 {
             How::Gguf(planned) => {
                 let written = planned.write()?;
-                Ok(Extracted { paths: written.paths().to_vec(), tensors: 0, written: Some(written) })
+                Ok(Extracted {
+                    paths: written.paths().to_vec(),
+                    tensors: 0,
+                    written: Some(written),
+                })
             }
             How::Files(plan) => plan.write(),
         }

@@ -334,9 +334,9 @@ impl Donor {
             Some(FileKind::Numpy) => Numpy::open(path, name(), |name| base.tensor(name))
                 .map(|file| Self::Tensors(Arc::new(file)))
                 .map_err(Error::from),
-            Some(FileKind::PytorchZip | FileKind::PytorchLegacy) => TorchFile::open(path)
-                .map(|file| Self::Tensors(Arc::new(file)))
-                .map_err(Error::from),
+            Some(FileKind::PytorchZip | FileKind::PytorchLegacy) => {
+                TorchFile::open(path).map(|file| Self::Tensors(Arc::new(file))).map_err(Error::from)
+            }
             Some(FileKind::Json) => read_patch(path).map(Self::Metadata),
             _ => GgufCheckpoint::open(path)
                 .map(|model| Self::Gguf(Arc::new(model)))

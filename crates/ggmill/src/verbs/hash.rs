@@ -27,13 +27,7 @@ const MAX_LIST_LEN: u64 = 64 << 20;
 /// ```
 #[expect(clippy::unnecessary_wraps, reason = "every verb can fail")]
 pub fn hash(model: &Model) -> Result<HashModel<'_>> {
-    Ok(HashModel {
-        model,
-        call: Call::default(),
-        kinds: Vec::new(),
-        tensors: true,
-        manifest: None,
-    })
+    Ok(HashModel { model, call: Call::default(), kinds: Vec::new(), tensors: true, manifest: None })
 }
 
 /// A list of hashes in a file.

@@ -155,8 +155,7 @@ pub(super) fn plan_file<'a>(
 ) -> Result<Planned<'a>> {
     let destination = Destination::File(out.to_owned());
     destination.look_ahead(&inputs, call.overwrite)?;
-    let mut planned =
-        Planned::new(ToPlan::new(vec![recipe], source, destination, inputs), call)?;
+    let mut planned = Planned::new(ToPlan::new(vec![recipe], source, destination, inputs), call)?;
     let alignment = planned.plans().first().map(|plan| plan.layout().alignment());
     if let Some(alignment) = alignment.filter(|alignment| !alignment.is_power_of_two()) {
         planned.call.note(Note::OddAlignment(alignment.get()));
@@ -375,7 +374,8 @@ impl<'a> MergePlan<'a> {
             How::Parts(Join { parts, inputs, out, mut call }) => {
                 let len = parts.total_len();
                 let sink = start(&out, &inputs, call.overwrite, len)?;
-                let sink = call.with_report(Stage::Writing, |_, report| parts.join(sink, report))?;
+                let sink =
+                    call.with_report(Stage::Writing, |_, report| parts.join(sink, report))?;
                 sink.commit()?;
                 if delete {
                     parts.verify(&RandomAccess::open(&out)?).map_err(kept)?;

@@ -167,7 +167,14 @@ fn a_model_is_split_and_merged_again() {
     let merged = Model::open(&out).unwrap();
     assert!(ggmill::diff(&open, &merged).unwrap().run().unwrap().is_same());
     let hashed = |model: &Model| {
-        ggmill::hash(model).unwrap().run().unwrap().lines().iter().map(|line| line.digest.clone()).collect()
+        ggmill::hash(model)
+            .unwrap()
+            .run()
+            .unwrap()
+            .lines()
+            .iter()
+            .map(|line| line.digest.clone())
+            .collect()
     };
     let (one, two): (Vec<String>, Vec<String>) = (hashed(&open), hashed(&merged));
     assert!(one == two && one.len() == 3, "{one:?}");
@@ -190,8 +197,7 @@ fn tensors_are_extracted_and_grafted_and_the_result_is_checked() {
     let graft = graft.rename(["blk.0.ffn_up.weight=blk.1.ffn_up.weight".parse().unwrap()]);
     graft.write(&out).unwrap();
     let grafted = Model::open(&out).unwrap();
-    let names: Vec<String> =
-        grafted.tensors().map(|tensor| tensor.name().to_string()).collect();
+    let names: Vec<String> = grafted.tensors().map(|tensor| tensor.name().to_string()).collect();
     assert_eq!(names, ["output_norm.weight", "blk.1.ffn_up.weight", "blk.0.norm.weight"]);
     assert!(!ggmill::diff(&open, &grafted).unwrap().run().unwrap().is_same());
 
