@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use ggmill_core::{GgmlType, RawStr, Shape};
+use ggmill_pipeline::{
+    Checkpoint, Encoding, Error, ErrorKind, Expression, GgufCheckpoint, Joined, Recipe,
+    RecipeTensor, Result,
+};
 
 use crate::edit::{Edit, edit_metadata};
-use crate::merge::whole;
-use crate::repack::RepackOptions;
-use ggmill_pipeline::{Checkpoint, GgufCheckpoint, Joined};
-use ggmill_pipeline::{Encoding, Expression, Recipe, RecipeTensor};
-use ggmill_pipeline::{Error, ErrorKind, Result};
+use crate::reshape::{RepackOptions, whole};
 
-/// A copy of a model that takes tensors from others, drops, renames or reorders its own.
+/// A copy of a model with tensors of other models inserted, and its own dropped, renamed or reordered.
 ///
-/// Its steps are taken in the order in which they are called.
+/// The steps are applied in the order of the calls.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -34,18 +34,18 @@ pub struct Graft<'a> {
     sources: Joined<'a>,
 }
 
-/// How many tensors were taken from a donor.
+/// The number of tensors taken from a donor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Taken {
-    /// Those that took the place of one of the same name.
+pub struct TakenTensors {
+    /// Tensors that replaced one with the same name.
     pub replaced: usize,
-    /// Those that came after the last.
+    /// Tensors that were appended.
     pub added: usize,
 }
 
 impl<'a> Graft<'a> {
-    /// Begins with a copy of this model. A set of shards becomes one file.
+    /// Starts with a copy of a model. A set of shards becomes one file.
     pub fn new(base: &'a GgufCheckpoint) -> Result<Self> {
         let recipe = whole(base)?;
         let mut sources = Joined::new();
@@ -53,22 +53,21 @@ impl<'a> Graft<'a> {
         Ok(Self { recipe, sources })
     }
 
-    /// Takes tensors from a donor, under the names that `rename` gives them; those it gives none
-    /// are left. A tensor of a name that already exists takes its place, and when `keep_types` its
-    /// type, in which it is encoded; others come after the last. Fails when the row length is not a
-    /// multiple of the block size of a type that is kept.
+    /// Takes the tensors of a donor for which `rename` returns a name, under this name. A tensor with
+    /// the name of an existing one replaces it, and is encoded in its type if `keep_types`; others are
+    /// appended. Fails if a row is not a multiple of the block size of a kept type.
     pub fn take(
         &mut self,
         donor: &'a dyn Checkpoint,
         keep_types: bool,
         mut rename: impl FnMut(RawStr<'_>) -> Option<Vec<u8>>,
-    ) -> Result<Taken> {
+    ) -> Result<TakenTensors> {
         let first = self.sources.add(donor);
         let mut places: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
         for (place, tensor) in self.recipe.tensors.iter().enumerate() {
             places.entry(tensor.name.clone()).or_insert(place);
         }
-        let mut taken = Taken::default();
+        let mut taken = TakenTensors::default();
         for (number, tensor) in donor.tensors().iter().enumerate() {
             let Some(name) = rename(tensor.name()) else { continue };
             let mut new =
@@ -86,7 +85,7 @@ impl<'a> Graft<'a> {
                     self.recipe.notes.push(note);
                 }
                 if keep_types {
-                    // Numbers of another type must fit, or the model would be quietly another one.
+                    // Values that overflow the other type are an error, not a silent change.
                     let finite = new.expression.ggml_type() != old.ggml_type();
                     new.expression = new
                         .expression
@@ -104,15 +103,15 @@ impl<'a> Graft<'a> {
         Ok(taken)
     }
 
-    /// Keeps the tensors of which `keeps` says so, and says how many are gone.
+    /// Removes the tensors for which `keeps` returns `false`, and returns their number.
     pub fn keep(&mut self, mut keeps: impl FnMut(RawStr<'_>) -> bool) -> usize {
         let before = self.recipe.tensors.len();
         self.recipe.tensors.retain(|tensor| keeps(RawStr::new(&tensor.name)));
         before - self.recipe.tensors.len()
     }
 
-    /// Gives tensors new names where `rename` has one, and says how many have. Two of one name are
-    /// refused when the file is planned.
+    /// Renames the tensors for which `rename` returns a name, and returns their number. Planning fails
+    /// if two tensors have the same name.
     pub fn rename(&mut self, mut rename: impl FnMut(RawStr<'_>) -> Option<Vec<u8>>) -> usize {
         let mut renamed = 0;
         for tensor in &mut self.recipe.tensors {
@@ -124,12 +123,12 @@ impl<'a> Graft<'a> {
         renamed
     }
 
-    /// Puts tensors of a lower rank first; those of one rank stay in order.
+    /// Sorts the tensors by rank, stably.
     pub fn order(&mut self, mut rank: impl FnMut(RawStr<'_>) -> usize) {
         self.recipe.tensors.sort_by_cached_key(|tensor| rank(RawStr::new(&tensor.name)));
     }
 
-    /// The tensor of this name, if there is one.
+    /// Returns the type and shape of the tensor with this name.
     pub fn tensor(&self, name: &[u8]) -> Option<(GgmlType, Shape)> {
         self.recipe
             .tensors
@@ -138,13 +137,13 @@ impl<'a> Graft<'a> {
             .map(|tensor| (tensor.ggml_type(), *tensor.shape()))
     }
 
-    /// The names of the tensors, in order.
+    /// Returns the names of the tensors, in order.
     pub fn names(&self) -> impl Iterator<Item = RawStr<'_>> {
         self.recipe.tensors.iter().map(|tensor| RawStr::new(&tensor.name))
     }
 
-    /// Takes the keys that `picks` admits from another model: each in its place, or after the last.
-    /// Says how many were taken.
+    /// Takes the keys of another model for which `picks` returns `true`: each replaces the present one
+    /// or is appended. Returns their number.
     pub fn take_keys(
         &mut self,
         donor: &GgufCheckpoint,
@@ -160,13 +159,13 @@ impl<'a> Graft<'a> {
         Ok(taken)
     }
 
-    /// Applies edits to the metadata. Fails as [`edit_metadata`](crate::edit_metadata) does.
+    /// Applies edits to the metadata. Fails like [`edit_metadata`](crate::edit_metadata).
     pub fn edit(&mut self, edits: &[Edit]) -> Result<()> {
         let rows = self
             .tensor(b"token_embd.weight")
             .and_then(|(_, shape)| shape.dimensions().get(1).copied());
         let edited = edit_metadata(&self.recipe.metadata, edits, rows)?;
-        // What was not changed stays where it is, room for later edits included.
+        // Unchanged keys keep their places; the filler stays too.
         for change in edited.changes() {
             match edited.metadata().get(&change.key) {
                 Some(value) => self.recipe.metadata.set(&change.key, value),
@@ -177,12 +176,12 @@ impl<'a> Graft<'a> {
         Ok(())
     }
 
-    /// Gives the file another form.
+    /// Sets the form of the file.
     pub fn repack(&mut self, options: &RepackOptions) -> Result<()> {
         options.apply(&mut self.recipe)
     }
 
-    /// The recipe, and the sources it is planned and run with.
+    /// Returns the recipe, and the sources that it is planned and run with.
     pub fn finish(self) -> (Recipe, Joined<'a>) {
         (self.recipe, self.sources)
     }

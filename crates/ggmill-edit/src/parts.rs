@@ -1,5 +1,4 @@
-//! Files cut into pieces by their bytes, with no regard to what they hold: `model.gguf.part1of3`,
-//! `model.gguf-split-a`.
+//! Files that were cut at byte boundaries: `model.gguf.part1of3`, `model.gguf-split-a`.
 
 use std::path::{Path, PathBuf};
 
@@ -9,24 +8,24 @@ use ggmill_io::{Directory, RandomAccess, RangeSink};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_pipeline::{Progress, Report};
 
-/// Bytes that are moved at once.
+/// Bytes copied per call.
 const PIECE: u64 = 64 << 20;
 
-/// Bytes of a header that are read at once, and of a file that are compared.
+/// Bytes of a header read at a time, and of files compared at a time.
 const SMALL_PIECE: usize = 256 << 10;
 
-/// Parts of one file.
+/// The maximum number of parts of a file.
 const MAX_PARTS: u32 = 10_000;
 
-/// The pieces of one GGUF file, in order: together they begin with its header and have room for all
-/// its tensors.
+/// The parts of a GGUF file, in order. Together they have a valid header and the bytes of all
+/// tensors.
 #[derive(Debug)]
 pub struct Parts {
     files: Vec<RandomAccess>,
     surplus: u64,
 }
 
-/// The name of a piece taken apart.
+/// The components of the name of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PartName {
     prefix: String,
@@ -37,7 +36,7 @@ struct PartName {
 enum Place {
     /// `.part2of3`: the number from 1, and the count.
     Of { number: u32, count: u32 },
-    /// `.split-b` or `-split-b`: the number from 0 as letters, and how many.
+    /// `.split-b` or `-split-b`: the number from 0, written with this many letters.
     Letters { separator: char, number: u32, letters: usize },
 }
 
@@ -71,7 +70,7 @@ impl PartName {
         Some(Self { prefix: before.trim_end_matches(separator).to_owned(), place })
     }
 
-    /// The place in the order, from 0.
+    /// Returns the number of the part, from 0.
     fn number(&self) -> u32 {
         match self.place {
             Place::Of { number, .. } => number - 1,
@@ -79,7 +78,7 @@ impl PartName {
         }
     }
 
-    /// How many there are, where the name says.
+    /// Returns the number of parts, if the name has it.
     fn count(&self) -> Option<u32> {
         match self.place {
             Place::Of { count, .. } => Some(count),
@@ -87,13 +86,13 @@ impl PartName {
         }
     }
 
-    /// The names piece `number` of the same file may have, from 0; none after the last that can
-    /// have one.
+    /// Returns the names that part `number` of the same file may have, from 0; none after the last
+    /// possible part.
     fn siblings(&self, number: u32) -> Vec<String> {
         let prefix = &self.prefix;
         match self.place {
             Place::Of { count, .. } if number >= count => Vec::new(),
-            // Numbers are written as they are, or all as wide as the count.
+            // Numbers are written plainly, or padded with zeros to the width of the count.
             Place::Of { count, .. } => {
                 let width = count.to_string().len();
                 vec![
@@ -120,19 +119,19 @@ impl PartName {
 }
 
 impl Parts {
-    /// Whether the path has the name of such a piece.
-    pub fn is_name_of_one(path: impl AsRef<Path>) -> bool {
+    /// Returns `true` if the path has the name of a part.
+    pub fn is_part_name(path: impl AsRef<Path>) -> bool {
         name_of(path.as_ref()).is_some()
     }
 
-    /// Opens all pieces: those given, in any order, or, when it is one, those beside it whose names
+    /// Opens parts in any order. For a single part, opens all parts in its directory, whose names
     /// follow from its name.
     ///
-    /// Fails when a name is not that of a piece, when a piece is missing, occurs twice or belongs
-    /// to another file, and when together they are not GGUF file or only the beginning of one.
+    /// Fails if a name is not that of a part, if a part is missing, occurs twice or belongs to another
+    /// file, and if the parts together are not a complete GGUF file.
     pub fn open(paths: &[impl AsRef<Path>]) -> Result<Self> {
         let files = match paths {
-            [one] => beside(one.as_ref())?,
+            [one] => siblings_of(one.as_ref())?,
             several => ordered(several)?,
         };
         let mut parts = Self { files: Vec::with_capacity(files.len()), surplus: 0 };
@@ -148,23 +147,23 @@ impl Parts {
         Ok(parts)
     }
 
-    /// The pieces, in order.
+    /// Returns the parts, in order.
     pub fn files(&self) -> &[RandomAccess] {
         &self.files
     }
 
-    /// Bytes of all together.
+    /// Returns the length of all parts together, in bytes.
     pub fn total_len(&self) -> u64 {
         self.files.iter().map(RandomAccess::len).fold(0, u64::saturating_add)
     }
 
-    /// Bytes they have beyond what the header asks for. One of the pieces is too long then, and
-    /// whatever comes after it lies in the wrong place, unless it is the last.
+    /// Returns the number of bytes after the end of the model by its header. If there are any, a part
+    /// is too long, and unless it is the last part, the parts after it are at wrong offsets.
     pub fn surplus(&self) -> u64 {
         self.surplus
     }
 
-    /// Writes them one after the other, without examining their content.
+    /// Writes the parts one after the other, without reading their content.
     pub fn join<S>(&self, mut sink: S, progress: &mut Report<'_>) -> Result<S>
     where
         S: RangeSink,
@@ -194,7 +193,7 @@ impl Parts {
         Ok(sink)
     }
 
-    /// Holds a file against the pieces, byte for byte. Fails when it is not what they are.
+    /// Compares a file with the parts, byte for byte. Fails if it differs.
     pub fn verify(&self, written: &RandomAccess) -> Result<()> {
         let differs = || {
             Error::new(ErrorKind::Io, "the written file differs from its sources")
@@ -220,22 +219,22 @@ impl Parts {
         Ok(())
     }
 
-    /// Reads the header, as far into the pieces as it goes. It is checked against their total
-    /// length, so a missing end is found.
+    /// Reads the header, which may span several parts. It is checked against the total length, so a
+    /// missing end is found.
     fn read_header(&self) -> Result<Gguf<Vec<u8>>> {
         let about = |error| match self.files.first() {
             Some(first) => Error::caused(ErrorKind::Checkpoint, error).file(first.path()),
             None => Error::caused(ErrorKind::Checkpoint, error),
         };
         let mut decoder = Decoder::new(Some(self.total_len()), &Limits::default());
-        'pieces: for file in &self.files {
+        'parts: for file in &self.files {
             for offset in (0..file.len()).step_by(SMALL_PIECE) {
                 let len =
                     usize::try_from(file.len() - offset).unwrap_or(SMALL_PIECE).min(SMALL_PIECE);
                 let mut piece = vec![0; len];
                 file.read_at(offset, &mut piece)?;
                 if decoder.feed(&piece).map_err(about)? == Decoding::Complete {
-                    break 'pieces;
+                    break 'parts;
                 }
             }
         }
@@ -247,7 +246,7 @@ fn name_of(path: &Path) -> Option<PartName> {
     PartName::parse(path.file_name()?.to_str()?)
 }
 
-fn no_part(path: &Path) -> Error {
+fn not_a_part(path: &Path) -> Error {
     Error::new(ErrorKind::Checkpoint, "expected a name that ends like .part1of3 or .split-a")
         .file(path)
 }
@@ -259,15 +258,15 @@ fn missing(number: u32, name: &str) -> Error {
     )
 }
 
-/// This piece and those beside it.
-fn beside(path: &Path) -> Result<Vec<PathBuf>> {
-    let name = name_of(path).ok_or_else(|| no_part(path))?;
+/// Returns the parts in the directory of this one, in order.
+fn siblings_of(path: &Path) -> Result<Vec<PathBuf>> {
+    let name = name_of(path).ok_or_else(|| not_a_part(path))?;
     let (directory, _) = Directory::open_either(path)?;
     let mut found = Vec::new();
     for number in 0..MAX_PARTS {
         let siblings = name.siblings(number);
         let Some(sibling) = siblings.iter().find(|sibling| directory.has(sibling)) else {
-            // Names with letters do not say where they end.
+            // A name with letters does not have the number of parts.
             if let Some(first) =
                 siblings.first().filter(|_| name.count().is_some() || number <= name.number())
             {
@@ -280,11 +279,11 @@ fn beside(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// These pieces in order.
+/// Sorts these parts.
 fn ordered(paths: &[impl AsRef<Path>]) -> Result<Vec<PathBuf>> {
     let mut named = Vec::with_capacity(paths.len());
     for path in paths.iter().map(AsRef::as_ref) {
-        named.push((name_of(path).ok_or_else(|| no_part(path))?, path));
+        named.push((name_of(path).ok_or_else(|| not_a_part(path))?, path));
     }
     named.sort_by_key(|(name, _)| name.number());
     let Some((first, _)) = named.first().cloned() else {
@@ -327,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_to_their_siblings() {
+    fn a_name_determines_the_names_of_its_siblings() {
         let parse = |name| PartName::parse(name).unwrap();
         assert_eq!(
             parse("a.gguf.part2of12").siblings(0),

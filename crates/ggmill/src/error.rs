@@ -538,12 +538,9 @@ mod files {
         /// do about it.
         pub(crate) fn of_edit(error: ggmill_pipeline::Error) -> Self {
             let cause = error.cause().map(|cause| cause as &(dyn StdError + 'static));
-            let cause_of = |cause: &&'_ (dyn StdError + 'static)| {
-                cause.downcast_ref::<ggmill_io::Error>().map(|cause| (edit_hint(cause), cause))
-            };
-            if let Some((hint, cause)) = cause.as_ref().and_then(cause_of) {
+            if let Some(cause) = cause.and_then(|cause| cause.downcast_ref::<ggmill_io::Error>()) {
                 // Its message has the path; the pipeline would repeat it.
-                let message = cause.to_string();
+                let (hint, message) = (edit_hint(cause), cause.to_string());
                 let mut this = Self::from(error).replace_hint(hint);
                 this.0.message = message;
                 return this;

@@ -93,7 +93,7 @@ pub enum Note {
     /// The directory is the cached copy of a repository of this name.
     CachedCopy(String),
     /// The alignment is not a power of two, so llama.cpp rejects the file.
-    OddAlignment(u64),
+    OddAlignment(u32),
     /// The shards of the input were deleted: this many.
     ShardsDeleted(usize),
     /// The file is the first of this many shards, which has the metadata of the model.

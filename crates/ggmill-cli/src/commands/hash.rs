@@ -85,8 +85,8 @@ impl Args {
 
 /// Hashes each model. If one cannot be read, the others are hashed nevertheless.
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let list = args.check.as_deref().map(|path| Ok((path, HashList::read(path)?)));
-    let list = list.transpose().map_err(|error: ggmill::Error| error)?;
+    let read = |path| HashList::read(path).map(|list| (path, list));
+    let list = args.check.as_deref().map(read).transpose()?;
     match &list {
         Some((path, HashList::Files(sums))) => {
             if let Some(other) = args.kinds().iter().find(|kind| **kind != HashKind::Sha256) {

@@ -156,7 +156,7 @@ fn shards_and_output(args: &Args) -> Result<(&[PathBuf], &Path), Failure> {
             );
         }
     };
-    if ggmill_io::shard_name(output).is_some() || Parts::is_name_of_one(output) {
+    if ggmill_io::shard_name(output).is_some() || Parts::is_part_name(output) {
         let message =
             format!("{}: has the name of a shard, but would be the output", shown(output));
         return Err(Failure::new(message).with_hint(Some(NAME_IT.to_owned())));

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ggmill::OpenOptions;
-use ggmill_core::Model;
+use ggmill_core::{Model, ReadAt as _};
 use ggmill_inspect::{FileKind, SNIFFED, sniff};
 use ggmill_remote::{Advice, Client, Error, ErrorKind, Location};
 

@@ -1,22 +1,27 @@
-//! Documents that stand for edits: tables of keys and values, and lists of tokens.
+//! Documents of metadata: tables of keys and values and lists of tokens as edits, and metadata as
+//! such a table.
 
-use core::fmt;
+use std::collections::BTreeSet;
+use std::fmt;
 
+use ggmill_core::{MetadataBuf, RawStr, Value, ValueType};
+use ggmill_pipeline::{Error, ErrorKind};
 use ggmill_template::TemplateFile;
 use ggmill_text::Glob;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::Value as Json;
+use serde_json::{Number, Value as Json, json};
 
 use super::error::EditSyntaxError;
-use super::key_type::KeyType;
+use super::metadata::FILLER_KEY;
+use super::value::{KeyType, MAX_DEPTH};
 use super::{Edit, EditValue};
 
 impl Edit {
-    /// Edits for every entry of a JSON object, in its order. Objects in objects stand for keys with
-    /// dots; a key may have its type after a colon. A key whose value is null is removed. `"NaN"`,
-    /// `"Infinity"` and `"-Infinity"` are numbers where the type is a floating-point type, as JSON
-    /// has no others for these.
+    /// Returns an edit for every entry of a JSON object, in its order. The keys of nested objects are
+    /// joined with dots; a key may have its type after a colon. A key whose value is null is removed.
+    /// For a floating-point type, `"NaN"`, `"Infinity"` and `"-Infinity"` are numbers, because JSON
+    /// has no literals for them.
     ///
     /// ```
     /// use ggmill_edit::Edit;
@@ -37,8 +42,8 @@ impl Edit {
         }
     }
 
-    /// Edits for every entry of a TOML document, as [`from_json`](Self::from_json) does it. A date
-    /// is not a type of this format, and refused.
+    /// Returns an edit for every entry of a TOML document, by the rules of
+    /// [`from_json`](Self::from_json). Fails for a date, because GGUF has no such type.
     ///
     /// ```
     /// use ggmill_edit::{Edit, EditSyntaxError};
@@ -52,8 +57,8 @@ impl Edit {
         table_of(table)?.edits()
     }
 
-    /// Edits for every entry of a document that is JSON if it begins with `{` or reads as JSON, and
-    /// TOML otherwise.
+    /// Returns an edit for every entry of a document: JSON if it begins with `{` or parses as JSON,
+    /// otherwise TOML.
     ///
     /// ```
     /// use ggmill_edit::Edit;
@@ -67,10 +72,10 @@ impl Edit {
         if is_json { Self::from_json(text) } else { Self::from_toml(text) }
     }
 
-    /// Edits that set the chat template to a Jinja text, or to the `chat_template` of a JSON
-    /// document: a checkpoint's `tokenizer_config.json` or `chat_template.json`. Where that is a
-    /// list of named templates, the one named `default` is the template, and the others get keys
-    /// with their names, as the reference writes them. What the text says is not examined.
+    /// Returns edits that set the chat template to a Jinja text, or to the `chat_template` of a JSON
+    /// document: a checkpoint's `tokenizer_config.json` or `chat_template.json`. Of a list of named
+    /// templates, the one named `default` is the template, and the others get keys with their names,
+    /// as the reference writes them. The text is not parsed as Jinja.
     ///
     /// ```
     /// use ggmill_edit::Edit;
@@ -93,7 +98,7 @@ impl Edit {
         Ok(edits)
     }
 
-    /// A new vocabulary: a JSON array of strings, or one token per line.
+    /// Returns an edit that replaces the vocabulary: a JSON array of strings, or one token per line.
     ///
     /// ```
     /// use ggmill_edit::Edit;
@@ -107,16 +112,16 @@ impl Edit {
     }
 }
 
-/// The schema of a document that ggmill writes about a model, such as that of `inspect --json`: no
-/// keys and values for a file.
+/// Returns the schema of a document that ggmill writes about a model, such as the output of
+/// `inspect --json`. Its entries are not metadata.
 fn schema(entries: &[(String, Node)]) -> Option<&str> {
     let (_, found) = entries.iter().find(|(key, _)| key == "schema")?;
     let Node::Value(Json::String(schema)) = found else { return None };
     schema.starts_with("ggmill.").then_some(&**schema)
 }
 
-/// A value of a document, or a table of them. `serde_json`'s own tables are sorted by key, but new
-/// keys of a file are added in the order of the document.
+/// A value of a document, or a table. Tables of `serde_json` are sorted by key, but new keys are
+/// added to a file in the order of the document.
 enum Node {
     Table(Vec<(String, Self)>),
     Value(Json),
@@ -185,7 +190,7 @@ impl Node {
         Ok(edits)
     }
 
-    /// Depth is bounded by what the parsers of JSON and TOML allow.
+    /// Adds the edits of this node. The parsers of JSON and TOML limit the recursion depth.
     fn collect(self, path: String, edits: &mut Vec<Edit>) -> Result<(), EditSyntaxError> {
         let value = match self {
             Self::Table(entries) => {
@@ -239,11 +244,114 @@ fn json_of(value: toml::Value) -> Result<Json, EditSyntaxError> {
         toml::Value::Array(elements) => {
             Json::Array(elements.into_iter().map(json_of).collect::<Result<_, _>>()?)
         }
-        // In an array, where a table is no value of a key: refused where it is set.
+        // A table in an array: setting the key fails.
         toml::Value::Table(table) => {
             let entries =
                 table.into_iter().map(|(key, value)| json_of(value).map(|value| (key, value)));
             Json::Object(entries.collect::<Result<_, _>>()?)
         }
+    })
+}
+
+/// Returns the metadata for whose keys `has_key` returns `true` as a JSON object with one line per
+/// key, `"key:type": value`. [`Edit::from_json`](crate::Edit::from_json) reads it, and setting the
+/// values again restores every bit.
+///
+/// Keys about the file itself are omitted: the space reserved for edits, and the shard's place in its
+/// set.
+///
+/// Fails for metadata that JSON cannot express: text that is not UTF-8, numbers that are not finite,
+/// arrays of arrays of different types, a duplicate key.
+///
+/// ```
+/// use ggmill_core::MetadataBuf;
+/// let mut metadata = MetadataBuf::new();
+/// metadata.set("general.architecture", "llama");
+/// metadata.set("llama.block_count", 2u32);
+/// let text = ggmill_edit::extract_metadata(&metadata, |key| key.as_bytes().starts_with(b"llama."))?;
+/// assert_eq!(text, "{\n\"llama.block_count:u32\": 2\n}\n");
+/// # Ok::<(), ggmill_pipeline::Error>(())
+/// ```
+pub fn extract_metadata(
+    metadata: &MetadataBuf,
+    mut has_key: impl FnMut(RawStr<'_>) -> bool,
+) -> Result<String, Error> {
+    let mut names = BTreeSet::new();
+    let mut text = "{".to_owned();
+    for (key, value) in metadata.iter().filter(|(key, _)| has_key(*key) && !is_of_the_file(*key)) {
+        let refused = |why: &str| Error::new(ErrorKind::Unsupported, why).key(key.as_bytes());
+        let name = key.to_str().map_err(|_| refused("is not valid UTF-8, which JSON requires"))?;
+        if !names.insert(key.as_bytes()) {
+            return Err(refused("occurs twice, which JSON cannot express"));
+        }
+        let key_type = type_of(&value, MAX_DEPTH).ok_or_else(|| {
+            refused("consists of arrays of different types, which JSON cannot express")
+        })?;
+        let value = json(&value).map_err(refused)?;
+        text.push_str(if names.len() > 1 { ",\n" } else { "\n" });
+        let escaped = |value: &Json| {
+            ggmill_text::json::to_string(value)
+                .map_err(|error| Error::caused(ErrorKind::Unsupported, error))
+        };
+        text.push_str(&escaped(&Json::from(format!("{name}:{key_type}")))?);
+        text.push_str(": ");
+        text.push_str(&escaped(&value)?);
+    }
+    text.push_str("\n}\n");
+    Ok(text)
+}
+
+fn is_of_the_file(key: RawStr<'_>) -> bool {
+    key.as_bytes() == FILLER_KEY.as_bytes() || key.as_bytes().starts_with(b"split.")
+}
+
+/// Returns the type, including those of nested arrays; `None` if nested arrays have different types.
+fn type_of(value: &Value<'_>, depth: usize) -> Option<KeyType> {
+    let Some(array) = value.as_array().filter(|array| array.element_type() == ValueType::ARRAY)
+    else {
+        return KeyType::of(value);
+    };
+    let mut types = array.iter().map(|element| type_of(&element.ok()?, depth.checked_sub(1)?));
+    let first = match types.next() {
+        Some(first) => first?,
+        // An empty array of arrays: any element type is right.
+        None => KeyType::array(ValueType::U8),
+    };
+    types.all(|other| other == Some(first)).then(|| first.within())?
+}
+
+/// Converts a value to JSON. Fails for a value that JSON cannot express, like [`extract_metadata`].
+///
+/// ```
+/// let json = ggmill_edit::value_json(&ggmill_core::Value::U32(4096))?;
+/// assert_eq!(json, serde_json::json!(4096));
+/// # Ok::<(), ggmill_pipeline::Error>(())
+/// ```
+pub fn value_json(value: &Value<'_>) -> Result<Json, Error> {
+    json(value).map_err(|why| Error::new(ErrorKind::Unsupported, why))
+}
+
+fn json(value: &Value<'_>) -> Result<Json, &'static str> {
+    let number = |number: f64| {
+        Number::from_f64(number)
+            .map(Json::Number)
+            .ok_or("contains a number that is not finite, which JSON cannot express")
+    };
+    Ok(match *value {
+        Value::Str(text) => Json::from(
+            text.to_str()
+                .map_err(|_| "contains a string that is not valid UTF-8, which JSON requires")?,
+        ),
+        Value::Bool(value) => Json::from(value),
+        Value::F32(value) => number(f64::from(value))?,
+        Value::F64(value) => number(value)?,
+        Value::Array(array) => Json::Array(
+            array
+                .iter()
+                .map(|element| json(&element.map_err(|_| "cannot be read")?))
+                .collect::<Result<_, _>>()?,
+        ),
+        Value::U64(value) => json!(value),
+        ref other => json!(other.as_i64()),
     })
 }

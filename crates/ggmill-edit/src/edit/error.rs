@@ -6,9 +6,10 @@ use ggmill_core::{RawStr, ValueType};
 use ggmill_pipeline::{Error, ErrorKind};
 use ggmill_text::GlobError;
 
-use super::key_type::{KeyType, KeyTypeError};
+use super::metadata::MAX_KEY_LEN;
+use super::value::{KeyType, KeyTypeError};
 
-/// Why text is not an edit.
+/// The error of parsing an edit.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum EditSyntaxError {
@@ -16,27 +17,27 @@ pub enum EditSyntaxError {
     NoValue,
     /// The text after the colon is not a type.
     KeyType(KeyTypeError),
-    /// The selection of keys is not a valid pattern.
+    /// The pattern for keys is not valid.
     Glob {
         /// The text.
         pattern: String,
         /// The fault.
         cause: GlobError,
     },
-    /// The text between `[` and `]` after a key is not an index, or a type was given for an
-    /// element, which has that of its array.
+    /// The text between `[` and `]` after a key is not an index, or it is followed by a type:
+    /// elements have the type of their array.
     Element,
-    /// A JSON document that a chat template was to be read out of has none.
+    /// A JSON document does not have the chat template that is expected in it.
     NoChatTemplate,
     /// A document is not JSON.
     Json(serde_json::Error),
-    /// A document is not TOML: the message of the parser.
+    /// A document is not TOML: the parser's message.
     Toml(String),
     /// A document is not a table of keys and values.
     NotTable,
-    /// A document is one that ggmill writes about a model, with this schema.
+    /// A document is output of ggmill about a model, with this schema.
     OtherDocument(String),
-    /// A TOML document has a date or a time, which is not a type of this format.
+    /// A TOML document has a date or a time, which GGUF has no type for.
     Date,
     /// A TOML document has a number that is not finite.
     NotFinite,
@@ -77,81 +78,81 @@ impl From<KeyTypeError> for EditSyntaxError {
     }
 }
 
-/// Why an edit was refused: the [source](std::error::Error::source) of an [`Error`] of kind
-/// [`ErrorKind::Edit`], for programs that can say what to do about it.
+/// Why an edit was refused. It is the [cause](Error::cause) of an [`Error`] of kind
+/// [`ErrorKind::Edit`], for programs that can suggest a correction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EditError {
-    /// The value does not fit the type that was said, or that it has by itself.
+    /// The value does not fit the declared type, or the type inferred from it.
     Value(ValueError),
-    /// The value does not fit the type that the key has now.
+    /// The value does not fit the type of the present value.
     PresentType {
         /// The fault of the value.
         cause: ValueError,
         /// The type of the present value.
         present: KeyType,
     },
-    /// The value does not fit the type that the key should have.
+    /// The value does not fit the standard type of the key.
     StandardType(ValueError),
-    /// The present value is an array of arrays, which does not say its innermost type.
+    /// The present value is an array of arrays, whose innermost type is ambiguous.
     NestedArray,
-    /// The value does not say its type: an empty array, or one of several types.
+    /// No type can be inferred from the value: it is an empty array, or one of several types.
     Untyped,
-    /// The key is the filler, which edits leave and use themselves. It can be removed.
+    /// The key is the filler, which only edits themselves set. It can be removed.
     Filler,
-    /// The key has this many bytes: none, or too many.
+    /// The key has this many bytes: 0, or too many.
     KeyLength(usize),
-    /// The key has a character that not every reader takes.
+    /// The key has a character that some readers reject.
     KeyCharacter(char),
-    /// No key fits the pattern.
+    /// No key matches the pattern.
     NoMatch(String),
-    /// There is a key of the new name already.
+    /// A key with the new name exists.
     NameTaken(String),
-    /// There is no such key.
+    /// The key does not exist.
     NoSuchKey,
-    /// An element was to be set of a value that is not an array.
+    /// The value whose element is set is not an array.
     NotArray,
-    /// An element was to be set that the array does not have.
+    /// The array does not have the element that is set.
     NoSuchElement {
         /// Its index, from 0.
         index: u64,
         /// The number of elements.
         len: u64,
     },
-    /// No special token has this short name.
+    /// No special token has this name.
     NoSuchRole(String),
-    /// There is no vocabulary to look a token up in.
+    /// The file has no vocabulary to look a token up in.
     NoVocabulary,
-    /// No token of the vocabulary has this text. The key takes a number too.
+    /// No token of the vocabulary has this text. The key can be set to a token ID.
     NoSuchToken {
-        /// The key that was to be set.
+        /// The key that is set.
         key: &'static str,
         /// The text.
         token: String,
     },
-    /// Several tokens of the vocabulary have this text. The key takes a number too.
+    /// Several tokens of the vocabulary have this text. The key can be set to a token ID.
     AmbiguousToken {
-        /// The key that was to be set.
+        /// The key that is set.
         key: &'static str,
         /// The text.
         token: String,
-        /// The first two tokens that have it.
+        /// The IDs of the first two tokens with this text.
         ids: [u32; 2],
     },
-    /// A new vocabulary has neither as many tokens as the old one, nor as many as the embedding has
-    /// rows.
+    /// The number of tokens of a new vocabulary differs from that of the present one and from the
+    /// number of rows of the embedding.
     TokenCount {
-        /// Its tokens.
+        /// The tokens of the new vocabulary.
         count: u64,
-        /// Those of the old one.
+        /// The tokens of the present vocabulary.
         present: Option<u64>,
-        /// Rows of the embedding.
+        /// The rows of the embedding.
         embedding_rows: Option<u64>,
     },
-    /// The file is one shard of a set, and all of its tensors would have to be moved. The set can
-    /// be merged first.
+    /// The file is one shard of a set, and all of its tensors would have to move. Merge the set
+    /// first.
     OneShard,
-    /// The result would be a file that readers refuse, or that is not a part of its set any more.
+    /// The result would be a file that readers reject, or that no longer belongs to its set.
     Broken(String),
 }
 
@@ -178,7 +179,7 @@ impl fmt::Display for EditError {
                 f.write_str("is the space reserved for later edits, and is managed by ggmill")
             }
             Self::KeyLength(len) => {
-                write!(f, "a key of {len} bytes, expected 1 to {}", super::limits::MAX_KEY_LEN)
+                write!(f, "a key of {len} bytes, expected 1 to {}", MAX_KEY_LEN)
             }
             Self::KeyCharacter(c) => {
                 write!(f, "{c:?} in a key, expected letters, digits, dots and similar characters")
@@ -228,99 +229,99 @@ impl fmt::Display for EditError {
 impl std::error::Error for EditError {}
 
 impl EditError {
-    /// As the error of an operation. Its message is this one's.
+    /// Wraps this as the error of an operation, with the same message.
     pub(crate) fn refused(self) -> Error {
         Error::caused(ErrorKind::Edit, self)
     }
 }
 
-/// Why a value is not one of a type. Texts are shortened and escaped.
+/// Why a value does not fit a type. Texts are shortened and escaped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ValueError {
-    /// Text that is not a whole number.
+    /// The text is not an integer.
     NotInteger {
         /// The text.
         found: String,
         /// The type.
         expected: ValueType,
     },
-    /// Text that is not a number.
+    /// The text is not a number.
     NotNumber {
         /// The text.
         found: String,
         /// The type.
         expected: ValueType,
     },
-    /// A whole number that the type does not hold.
+    /// The integer is out of the range of the type.
     OutOfRange {
         /// The number.
         found: String,
-        /// The least that it holds.
+        /// The smallest value of the type.
         least: i128,
-        /// The greatest that it holds.
+        /// The largest value of the type.
         greatest: i128,
     },
-    /// A finite number that would be infinite as f32.
+    /// The number is finite, and would be infinite as f32.
     TooLargeForF32 {
         /// The number.
         found: String,
     },
-    /// Text that is neither true nor false.
+    /// The text is neither true nor false.
     NotBool {
         /// The text.
         found: String,
     },
-    /// A type that nothing is written as.
+    /// No value can be written as the type.
     NotWritable {
         /// The text.
         found: String,
         /// The type.
         expected: ValueType,
     },
-    /// A value of JSON of another type.
+    /// The JSON value has a different type.
     Mismatch {
         /// The value.
         found: String,
         /// The type.
         expected: ValueType,
     },
-    /// JSON has null where a value is expected.
+    /// The JSON value is null.
     Null {
         /// The type.
         expected: ValueType,
     },
-    /// A value of JSON where an array is expected.
+    /// The JSON value is not an array.
     NotArray {
         /// The value.
         found: String,
         /// The type.
         expected: KeyType,
     },
-    /// Text that is not a JSON array.
+    /// The text is not a JSON array.
     NotJsonArray {
-        /// The text, or `None` where it is the content of a file.
+        /// The text; `None` if it is the content of a file.
         found: Option<String>,
         /// The type.
         expected: KeyType,
     },
-    /// A typed value of a different type from the one in the edit.
+    /// The typed value has a different type from the one that the edit declares.
     OtherType {
         /// The type of the value.
         found: ValueType,
-        /// The type the edit says.
+        /// The declared type.
         expected: KeyType,
     },
-    /// An element of an array, from 0.
+    /// An element of the array is wrong.
     Element {
-        /// Its place.
+        /// The index, from 0.
         place: usize,
         /// The fault.
         cause: Box<ValueError>,
     },
-    /// A line of a file, from 1.
+    /// A line of the file is wrong.
     Line {
-        /// Its number.
+        /// The number of the line, from 1.
         number: u64,
         /// The fault.
         cause: Box<ValueError>,

@@ -1,86 +1,80 @@
-//! Changing what a file says about a model, without touching its tensors.
+//! Edits of metadata that leave the tensors as they are.
 //!
-//! [`Edit`]s are applied to the metadata one after another ([`edit_metadata`]); [`EditPlan`] says
-//! how the header gets into the file; [`Editor`] does it.
+//! [`edit_metadata`] applies [`Edit`]s in order. An [`EditPlan`] decides how the new header gets into
+//! the file, and an [`Editor`] writes it.
 
-mod apply;
 mod document;
-mod editor;
 mod error;
-mod key_type;
-mod layout;
-mod limits;
-mod shown;
-mod standard;
+mod file;
+mod metadata;
 mod value;
 
 use ggmill_core::ToValue;
 use ggmill_text::Glob;
 
-pub use apply::{Edited, KeyChange, edit_metadata};
-pub use editor::Editor;
+pub use document::{extract_metadata, value_json};
 pub use error::{EditError, EditSyntaxError, ValueError};
-pub use key_type::{KeyType, KeyTypeError};
-pub use layout::{Destination, EditMethod, EditPlan};
-pub use limits::FILLER_KEY;
-pub use value::{EditValue, TypedValue};
+pub use file::{Destination, EditMethod, EditPlan, Editor};
+pub use metadata::{Edited, FILLER_KEY, KeyChange, edit_metadata};
+pub use value::{EditValue, KeyType, KeyTypeError, TypedValue};
 
 /// One change to the metadata of a file.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Edit {
-    /// Gives a key a value, in place if it exists, otherwise at the end.
+    /// Sets a key to a value: in place if the key exists, otherwise at the end.
     ///
-    /// A typed value keeps its type. Text and JSON without a type get that of the present value,
-    /// else the one the key has by the specification or the architecture, else the one they
-    /// look like.
+    /// A typed value keeps its type. Text and JSON without a type get the type of the present value,
+    /// else the standard type of the key by the specification or the architecture, else the type
+    /// inferred from the value.
     Set {
         /// The key.
         key: String,
-        /// The type, where it was given.
+        /// The declared type.
         key_type: Option<KeyType>,
         /// The value.
         value: EditValue,
     },
-    /// Sets one element of an array, in the type of its elements. There must be such an array.
+    /// Sets one element of an array that exists, in its element type.
     SetElement {
         /// The key of the array.
         key: String,
-        /// Which element, from 0.
+        /// The index, from 0.
         index: u64,
         /// The value.
         value: EditValue,
     },
-    /// Removes every key that fits a pattern. There must be one.
+    /// Removes every key that matches a pattern. At least one has to.
     Unset(Glob),
-    /// Gives a key another name, in its place. There must be none of that name.
+    /// Renames a key; it keeps its place. No key with the new name may exist.
     Rename {
-        /// The key as it is.
+        /// The present name.
         from: String,
-        /// The key as it shall be.
+        /// The new name.
         to: String,
     },
-    /// Makes a token of the vocabulary, named by its text, a special one: `bos`, `eos`, `pad`, ….
+    /// Sets a special token (`bos`, `eos`, `pad`, …) to the token with this text.
     SpecialToken {
-        /// The short name of its role.
+        /// The short name of the role.
         role: String,
         /// The token's text.
         token: String,
     },
-    /// Makes a token of the vocabulary, named by its ID, a special one.
+    /// Sets a special token to the token with this ID.
     SpecialTokenId {
-        /// The short name of its role.
+        /// The short name of the role.
         role: String,
         /// The token's ID.
         id: u32,
     },
-    /// Replaces the vocabulary: as many tokens as before, or as many as the embedding has rows.
+    /// Replaces the vocabulary. The number of tokens must be that of the present vocabulary or the
+    /// number of rows of the embedding.
     Tokens(Vec<String>),
 }
 
 impl Edit {
-    /// Gives a key a value of a Rust type, or a slice of them for an array: a `u32` is set as
-    /// `u32`, whatever the type of the present value.
+    /// Returns an edit that sets a key to a value of a Rust type, or to an array for a slice. The type
+    /// of the present value does not matter.
     ///
     /// ```
     /// use ggmill_core::MetadataBuf;
@@ -101,8 +95,8 @@ impl Edit {
         }
     }
 
-    /// An edit in text: `key=value` or `key:type=value`, and `key[5]=value` for one element of an
-    /// array, from 0.
+    /// Parses `key=value` or `key:type=value`, or `key[5]=value` for the element of an array with this
+    /// index, from 0.
     ///
     /// ```
     /// use ggmill_edit::{Edit, EditValue};
@@ -132,7 +126,7 @@ impl Edit {
         })
     }
 
-    /// Removes the keys that fit a pattern, such as `general.base_model.*`.
+    /// Parses a pattern of keys to remove, such as `general.base_model.*`.
     pub fn parse_unset(pattern: &str) -> Result<Self, EditSyntaxError> {
         pattern
             .parse()
@@ -141,8 +135,8 @@ impl Edit {
     }
 }
 
-/// The key and the index, from 0, of `key[5]`; `None` for what does not end like that. Fails where
-/// what is in the brackets is not an index, and where a type follows them.
+/// Returns the key and the index of `key[5]`; `None` for text without an index at its end. Fails if
+/// the text in brackets is not an index, or if a type follows.
 ///
 /// ```
 /// use ggmill_edit::parse_element;
@@ -153,7 +147,7 @@ impl Edit {
 pub fn parse_element(text: &str) -> Result<Option<(&str, u64)>, EditSyntaxError> {
     // A type in brackets, as in key:[u32], is not an index.
     let Some((key, index)) = text.strip_suffix(']').and_then(|text| text.rsplit_once('[')) else {
-        // A type after an index.
+        // A type must not follow an index.
         let is_typed = text.rsplit_once(':').is_some_and(|(key, _)| {
             let index = key.strip_suffix(']').and_then(|key| key.rsplit_once('['));
             index.is_some_and(|(_, index)| index.bytes().all(|byte| byte.is_ascii_digit()))

@@ -1,28 +1,143 @@
-//! Values as people write them: typed, parsed, checked against their range.
+//! Types of metadata, and values as people write them: parsed, and checked against their ranges.
 
-use ggmill_core::{ToValue, ValueType};
+use std::fmt;
+use std::str::FromStr;
+
+use ggmill_core::{RawStr, ToValue, Value, ValueType};
 use serde_json::Value as Json;
 
 use super::error::ValueError;
-use super::key_type::KeyType;
-use super::shown::{quoted, shown_json};
 
-/// A value to set, typed or still in the form in which it was given.
+/// The maximum nesting of arrays, which is the reader's default limit.
+pub(crate) const MAX_DEPTH: usize = 8;
+
+/// A metadata type in text form: `u32`, `string`, `[f32]`, `[[i32]]`.
+///
+/// ```
+/// use ggmill_edit::KeyType;
+/// let tokens: KeyType = "[string]".parse()?;
+/// assert_eq!(tokens.to_string(), "[string]");
+/// assert!("[strong]".parse::<KeyType>().is_err());
+/// # Ok::<(), ggmill_edit::KeyTypeError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyType {
+    /// The innermost type. Never an array.
+    element: ValueType,
+    /// The number of nested arrays.
+    depth: usize,
+}
+
+impl KeyType {
+    /// Returns the type of a single value.
+    pub(crate) const fn single(element: ValueType) -> Self {
+        Self { element, depth: 0 }
+    }
+
+    /// Returns the type of an array of such values.
+    pub(crate) const fn array(element: ValueType) -> Self {
+        Self { element, depth: 1 }
+    }
+
+    /// Returns the type of an array of this type; `None` if arrays would be nested too deeply.
+    pub(crate) fn within(self) -> Option<Self> {
+        (self.depth < MAX_DEPTH).then(|| Self { depth: self.depth + 1, ..self })
+    }
+
+    pub(crate) fn is_string(self) -> bool {
+        self == Self::single(ValueType::STRING)
+    }
+
+    /// Returns the type of a value; `None` for an array of arrays, which may have different innermost
+    /// types.
+    pub(crate) fn of(value: &Value<'_>) -> Option<Self> {
+        match value.as_array() {
+            None => Some(Self::single(value.value_type())),
+            Some(array) if array.element_type() == ValueType::ARRAY => None,
+            Some(array) => Some(Self::array(array.element_type())),
+        }
+    }
+
+    /// Returns the type code that is written to the file.
+    fn value_type(self) -> ValueType {
+        if self.depth == 0 { self.element } else { ValueType::ARRAY }
+    }
+
+    fn inner(self) -> Self {
+        Self { depth: self.depth.saturating_sub(1), ..self }
+    }
+}
+
+impl fmt::Display for KeyType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}{}", "[".repeat(self.depth), self.element, "]".repeat(self.depth))
+    }
+}
+
+impl FromStr for KeyType {
+    type Err = KeyTypeError;
+
+    fn from_str(text: &str) -> Result<Self, KeyTypeError> {
+        let mut depth = 0usize;
+        let mut name = text;
+        while let Some(inner) = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+            name = inner;
+            depth = depth.saturating_add(1);
+        }
+        // The names in the specification and in the Python package.
+        let short = match name {
+            "uint8" => "u8",
+            "int8" => "i8",
+            "uint16" => "u16",
+            "int16" => "i16",
+            "uint32" => "u32",
+            "int32" => "i32",
+            "uint64" => "u64",
+            "int64" => "i64",
+            "float32" => "f32",
+            "float64" => "f64",
+            "str" => "string",
+            name => name,
+        };
+        let element = short
+            .parse::<ValueType>()
+            .ok()
+            .filter(|element| *element != ValueType::ARRAY && depth <= MAX_DEPTH);
+        element.map(|element| Self { element, depth }).ok_or_else(|| KeyTypeError(text.to_owned()))
+    }
+}
+
+/// The error of parsing a [`KeyType`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyTypeError(String);
+
+impl fmt::Display for KeyTypeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} is not a type, expected one such as u32, f32, bool, string or [string]",
+            quoted(&self.0)
+        )
+    }
+}
+
+impl std::error::Error for KeyTypeError {}
+
+/// A value to set: typed, or text that is converted to the type of its key.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum EditValue {
-    /// A value with its type.
+    /// A typed value.
     Typed(TypedValue),
-    /// Typed on a command line: one value, or an array in JSON.
+    /// Text of a command line: one value, or an array in JSON.
     Text(String),
-    /// The content of a file: one value, an array in JSON, or the elements of an array, one per
-    /// line.
+    /// The content of a file: one value, an array in JSON, or an array with one element per line.
     Content(String),
     /// A value in JSON.
     Json(Json),
 }
 
-/// A value with its type, as [`ToValue::encode`] writes it.
+/// A value with its type, encoded by [`ToValue::encode`].
 ///
 /// ```
 /// use ggmill_core::{ToValue, ValueType};
@@ -47,26 +162,26 @@ impl ToValue for TypedValue {
 }
 
 impl TypedValue {
-    /// The value with the type it is written with.
+    /// Encodes a value.
     pub fn new(value: &impl ToValue) -> Self {
         let mut bytes = Vec::new();
         value.encode(&mut bytes);
         Self { value_type: value.value_type(), bytes }
     }
 
-    /// An array of so many elements of this type, encoded one after the other.
+    /// Returns an array of `count` encoded elements.
     pub(super) fn array(element: ValueType, count: u64, elements: &[u8]) -> Self {
         let bytes = [&element.0.to_le_bytes()[..], &count.to_le_bytes(), elements].concat();
         Self { value_type: ValueType::ARRAY, bytes }
     }
 
-    /// The type of the elements, where it is an array.
+    /// Returns the type of the elements of an array.
     fn element_type(&self) -> Option<ValueType> {
         let code = self.bytes.get(..4).filter(|_| self.value_type == ValueType::ARRAY)?;
         Some(ValueType(u32::from_le_bytes(code.try_into().ok()?)))
     }
 
-    /// Its type; `None` when it is an array of arrays.
+    /// Returns the type; `None` for an array of arrays.
     fn key_type(&self) -> Option<KeyType> {
         match self.element_type() {
             None => Some(KeyType::single(self.value_type)),
@@ -75,14 +190,14 @@ impl TypedValue {
         }
     }
 
-    /// Whether it is of this type, as far as it says.
+    /// Returns `true` if the value has this type, or is an array of arrays and the type is too.
     fn is(&self, key_type: KeyType) -> bool {
         self.key_type().map_or(key_type.depth > 1, |own| own == key_type)
     }
 }
 
 impl EditValue {
-    /// The value as this type, or why it is none.
+    /// Converts the value to a type.
     pub(crate) fn as_type(&self, key_type: KeyType) -> Result<TypedValue, ValueError> {
         match self {
             Self::Typed(value) if value.is(key_type) => Ok(value.clone()),
@@ -110,10 +225,10 @@ impl EditValue {
         }
     }
 
-    /// The type that the value itself suggests: `true` and `false` are bools, whole numbers the
-    /// first of u32, i32, u64 and i64 that holds them, other numbers f32, anything else a
-    /// string. In arrays, one type for all; `None` for an array that is empty or has several, and
-    /// for null.
+    /// Infers the type from the value: `true` and `false` are bools, integers the first of u32, i32,
+    /// u64 and i64 that holds them, other numbers f32, anything else a string. An array has one type
+    /// for all elements. Returns `None` for an array that is empty or has several types, and for
+    /// null.
     pub(crate) fn own_type(&self) -> Option<KeyType> {
         match self {
             Self::Typed(value) => value.key_type(),
@@ -126,7 +241,7 @@ impl EditValue {
         }
     }
 
-    /// Whether it is an array by its form.
+    /// Returns `true` if the value is an array.
     pub(crate) fn is_list(&self) -> bool {
         match self {
             Self::Typed(value) => value.value_type == ValueType::ARRAY,
@@ -150,7 +265,7 @@ fn type_of_text(text: &str) -> ValueType {
     if numeric { ValueType::F32 } else { ValueType::STRING }
 }
 
-/// The first of the usual types that holds all numbers between these.
+/// Returns the first of u32, i32, u64 and i64 that holds all numbers from `least` to `most`.
 fn integer_type(least: i128, most: i128) -> Option<ValueType> {
     let ranges = [
         (ValueType::U32, 0, i128::from(u32::MAX)),
@@ -217,7 +332,7 @@ fn from_json(json: &Json, key_type: KeyType) -> Result<TypedValue, ValueError> {
             {
                 from_text(&number.to_string(), element)
             }
-            // 0 and 1 for bools, as many tools write them.
+            // Many tools write bools as 0 and 1.
             (Json::Number(number), ValueType::BOOL) => {
                 from_text(&number.to_string(), ValueType::BOOL)
             }
@@ -243,10 +358,10 @@ fn from_json(json: &Json, key_type: KeyType) -> Result<TypedValue, ValueError> {
     Ok(TypedValue::array(inner.value_type(), elements.len() as u64, &bytes))
 }
 
-/// The numbers that JSON does not have, as strings.
+/// The names of numbers that JSON cannot express.
 const NOT_FINITE: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
 
-/// One number or bool.
+/// Parses one number or bool.
 fn from_text(text: &str, value_type: ValueType) -> Result<TypedValue, ValueError> {
     let integer = || {
         text.parse::<i128>()
@@ -275,7 +390,7 @@ fn from_text(text: &str, value_type: ValueType) -> Result<TypedValue, ValueError
         ValueType::U64 => fitted!(u64),
         ValueType::I64 => fitted!(i64),
         ValueType::F32 => {
-            // Read as f32 at once: through f64 it would be rounded twice.
+            // Parsed as f32 directly: parsing as f64 first would round twice.
             let value: f32 = text
                 .parse()
                 .map_err(|_| ValueError::NotNumber { found: quoted(text), expected: value_type })?;
@@ -292,6 +407,27 @@ fn from_text(text: &str, value_type: ValueType) -> Result<TypedValue, ValueError
         },
         other => return Err(ValueError::NotWritable { found: quoted(text), expected: other }),
     })
+}
+
+/// The maximum length of a value in a message, in characters.
+const MAX_SHOWN: usize = 40;
+
+/// Quotes, escapes and shortens text for a message.
+pub(super) fn quoted(text: &str) -> String {
+    let short: String = text.chars().take(MAX_SHOWN).collect();
+    let more = if short.len() < text.len() { " …" } else { "" };
+    format!("{:?}{more}", RawStr::from(short.as_str()))
+}
+
+/// Escapes and shortens JSON for a message.
+pub(super) fn shown_json(json: &serde_json::Value) -> String {
+    if let serde_json::Value::String(text) = json {
+        return quoted(text);
+    }
+    let whole = json.to_string();
+    let short: String = whole.chars().take(MAX_SHOWN).collect();
+    let more = if short.len() < whole.len() { " …" } else { "" };
+    format!("{}{more}", RawStr::from(short.as_str()))
 }
 
 #[cfg(test)]
@@ -345,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told() {
+    fn errors_name_the_value_and_the_expected_type() {
         for (given, key_type, words) in [
             ("256", "u8", "256 is out of range, expected 0 to 255"),
             ("-1", "u64", "out of range, expected 0 to 18446744073709551615"),
@@ -365,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_guessed_from_the_text() {
+    fn types_are_inferred_from_the_text() {
         for (given, expected) in [
             ("true", "bool"),
             ("0", "u32"),
@@ -395,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn files_have_a_line_for_each_element() {
+    fn a_file_has_one_element_per_line() {
         let lines = EditValue::Content("[PAD]\r\nb c\n\n".into());
         assert_eq!(shown(&lines, "[string]").unwrap().matches("Str").count(), 3);
         assert_eq!(
@@ -415,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn types_that_do_not_exist() {
+    fn unknown_types_are_rejected() {
         for name in ["", "u33", "array", "[array]", "[u8", "u8]", "[[[[[[[[[u8]]]]]]]]]"] {
             assert!(name.parse::<KeyType>().is_err(), "{name}");
         }

@@ -1,16 +1,13 @@
 //! Element-wise comparison of two tensors.
 
 use ggmill_core::GgmlType;
+use ggmill_pipeline::{Checkpoint, Error, ErrorKind, Progress, Report, Result, RunOptions, zeroed};
 use ggmill_quant as quant;
 
-use ggmill_pipeline::{Checkpoint, RunOptions, zeroed};
-use ggmill_pipeline::{Error, ErrorKind, Result};
-use ggmill_pipeline::{Progress, Report};
-
-/// Elements compared at once. Every block divides it, and what is added up does not depend on the
-/// number of threads, since this does not.
+/// Elements per chunk, a multiple of every block size. It does not depend on the number of threads, so
+/// that the sums do not either.
 const CHUNK: u64 = 1 << 18;
-/// Chunks in flight for each thread.
+/// Chunks in flight per thread.
 const AHEAD: usize = 4;
 
 /// The result of comparing the data of two tensors.
@@ -40,7 +37,7 @@ pub struct NumericError {
     pub relative: Option<f64>,
     /// The cosine similarity of the two tensors; `None` if all elements of one are 0.
     pub cosine: Option<f64>,
-    /// Elements of which only one is finite, or that are not finite and not the same.
+    /// The number of pairs in which an element is not finite and the bits differ.
     pub non_finite: u64,
 }
 
@@ -48,18 +45,18 @@ pub struct NumericError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "two numbers")]
 pub struct ToCompare {
-    /// The one in A.
+    /// The number in A.
     pub a: usize,
-    /// The one in B.
+    /// The number in B.
     pub b: usize,
 }
 
-/// Compares the data of pairs of tensors: bytes where both have one type and, when `numeric`,
-/// numbers.
+/// Compares the data of pairs of tensors: bytes if both have the same type and, if `numeric`, decoded
+/// values.
 ///
-/// Reads in parallel, on as many threads as `options` say, and in bounded memory. Tensors of two
-/// types, or of one that cannot be decoded, are compared as far as that is possible. Fails when two
-/// shapes differ, and as reading does.
+/// Reads in parallel, on the number of threads in `options`, in bounded memory. Bytes of different
+/// types, and values of types without a decoder, are not compared. Fails if the shapes of a pair
+/// differ, and if reading fails.
 pub fn compare(
     a: &dyn Checkpoint,
     b: &dyn Checkpoint,
@@ -97,12 +94,12 @@ pub fn compare(
             return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
         }
     }
-    // What was read of a file that changed meanwhile may be half of each.
+    // A file that changed meanwhile was read as a mixture of old and new bytes.
     [a, b].into_iter().try_for_each(Checkpoint::verify)?;
     Ok(pairs.iter().zip(sums).map(|(pair, sums)| sums.comparison(pair.numeric)).collect())
 }
 
-/// Two tensors, and what is compared of them.
+/// Two tensors, and whether their bytes and values are compared.
 struct Pair<'a> {
     sides: [Side<'a>; 2],
     name: String,
@@ -163,8 +160,7 @@ impl<'a> Pair<'a> {
         }
         if self.numeric {
             let a = a.decode(&a_bytes, end - start).map_err(about)?;
-            // Of equal bytes the numbers are known to be equal, and what they add up to is still
-            // wanted.
+            // Equal bytes have equal values, but the sums are still needed.
             let b = if self.bytes && sums.first_byte.is_none() {
                 a.clone()
             } else {
@@ -240,7 +236,7 @@ impl Sums {
         }
     }
 
-    /// With those of a later chunk.
+    /// Adds the sums of a later chunk.
     fn and(self, later: Self) -> Self {
         let max = if later.max_abs > self.max_abs { later } else { self };
         Self {
@@ -260,7 +256,7 @@ impl Sums {
     fn comparison(self, numeric: bool) -> Comparison {
         #[expect(
             clippy::cast_precision_loss,
-            reason = "a mean over more elements than that is no less precise for it"
+            reason = "exact up to 2^53 elements, which is enough for a mean"
         )]
         let count = self.finite.max(1) as f64;
         let norms = self.a_squares.sqrt() * self.b_squares.sqrt();

@@ -1,22 +1,22 @@
-//! Hashes of whole files, as `sha256sum` writes them and model hubs show them.
+//! SHA-256 hashes of whole files, as in the output of `sha256sum` and on model hubs.
 
 use ggmill_core::ReadAt;
 use ggmill_pipeline::{Error, ErrorKind, Progress, Report, Result};
 
-use super::kind::{Digest, HashKind};
-use super::verify::{Conclusion, HashLine, HashSubject, Verdict};
+use super::manifest::{Conclusion, HashLine, HashSubject, Verdict};
+use super::{Digest, HashKind};
 
-/// Bytes read and hashed at once.
+/// Bytes read and hashed at a time.
 const PIECE: usize = 4 << 20;
 
-/// Hexadecimal digits of a SHA-256.
+/// The number of hexadecimal digits of a SHA-256.
 const DIGITS: usize = 64;
 
-/// The SHA-256 of a whole file, header and padding included.
+/// Computes the SHA-256 of a whole file, including header and padding.
 ///
 /// `progress` receives the number of bytes read and can stop the operation with
-/// [`ControlFlow::Break`](std::ops::ControlFlow::Break). Fails as reading does, and when the file
-/// changes meanwhile.
+/// [`ControlFlow::Break`](std::ops::ControlFlow::Break). Fails if reading
+/// fails or the file changes meanwhile.
 ///
 /// ```
 /// use std::ops::ControlFlow;
@@ -42,8 +42,8 @@ pub fn file_sha256(file: &dyn ReadAt, progress: &mut Report<'_>) -> Result<Diges
     Ok(state.finish())
 }
 
-/// A list of hashes of whole files: lines of `sha256sum`, in either of its forms
-/// (`HEX  NAME` with a space or `*` before the name, and `SHA256 (NAME) = HEX`).
+/// A list of hashes of whole files in one of the forms of `sha256sum`: `HEX  NAME`, with a space or
+/// `*` before the name, or `SHA256 (NAME) = HEX`.
 ///
 /// ```
 /// use ggmill_edit::hash::{Conclusion, FileSums};
@@ -65,25 +65,25 @@ struct Line {
 }
 
 impl FileSums {
-    /// Takes the lines that are such hashes from a text, and ignores others.
+    /// Parses the lines with hashes, and ignores others.
     pub fn parse(text: &str) -> Self {
         Self { lines: text.lines().filter_map(Line::parse).collect() }
     }
 
-    /// Whether it has no line.
+    /// Returns `true` if there is no line with a hash.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// The name of the file that all lines are about, where they are about one.
+    /// Returns the name of the file, if all lines are about the same.
     pub fn only_file(&self) -> Option<&str> {
         let (first, rest) = self.lines.split_first()?;
         rest.iter().all(|line| line.name == first.name).then_some(&*first.name)
     }
 
-    /// Compares the SHA-256 of the file with this name with the lines about it: those with this
-    /// name or, where there is none, those with its last part in whatever directory. Lines that
-    /// contradict each other hold for nothing.
+    /// Verifies the SHA-256 of the file with this name against the lines about it: those with this
+    /// name or, if there are none, those with the same file name in any directory. Contradictory lines
+    /// are a mismatch.
     pub fn verify(&self, name: &str, digest: &str) -> (HashLine<'static>, Conclusion) {
         let last = |name: &str| name.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
         let exact: Vec<&Line> = self.lines.iter().filter(|line| line.name == name).collect();
@@ -115,7 +115,7 @@ impl Line {
             let (name, digest) = rest.rsplit_once(") = ")?;
             (digest, name.to_owned())
         } else {
-            // A backslash before the digest says that the name has escapes.
+            // A backslash before the digest means that the name is escaped.
             let (line, is_escaped) =
                 line.strip_prefix('\\').map_or((line, false), |rest| (rest, true));
             let (digest, rest) = line.split_once(' ')?;
@@ -129,7 +129,7 @@ impl Line {
     }
 }
 
-/// A name without its escapes: a backslash with n, r or a backslash after it.
+/// Replaces the escapes `\n`, `\r` and `\\` in a name.
 fn unescaped(name: &str) -> String {
     let mut characters = name.chars();
     let mut plain = String::with_capacity(name.len());
@@ -152,13 +152,13 @@ fn unescaped(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn escapes_are_read_from_left_to_right() {
-        let name = super::unescaped(r"a\\nb\nc\\d\e");
+        let name = unescaped(r"a\\nb\nc\\d\e");
         assert_eq!(name, "a\\nb\nc\\d\\e");
     }
-
-    use super::*;
 
     #[test]
     fn lines_in_every_form() {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_as_typed_before_the_same_name_elsewhere() {
+    fn an_exact_name_is_preferred_to_the_same_file_name() {
         let (one, two) = ("1".repeat(64), "2".repeat(64));
         let sums = FileSums::parse(&format!("{one}  old/a.gguf\n{two}  new/a.gguf\n"));
         let conclusion = |name: &str| sums.verify(name, &two).1;

@@ -1,15 +1,19 @@
+//! Manifests: lists of hashes of models, and models verified against them.
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::kind::HashKind;
+use ggmill_core::RawStr;
 
-/// The end of a line of a check that held, so that a saved check is a manifest.
+use super::{Digest, HashKind, Hashes};
+
+/// The end of a line of a successful verification. Saved output of a verification is a manifest.
 const HELD: &str = "  -  Ok";
 
-/// The end of a line of one that did not. Such a line has the computed hash, which is not a claim.
+/// The ends of lines of a failed verification. They have the computed hash, which is not a claim.
 const FAILED: [&str; 3] = ["  -  Mismatch", "  -  Not Found", "  -  Missing"];
 
-/// A list of hashes against which a model is verified, as `ggmill hash` and `llama-gguf-hash` write
-/// it: the kind, the digest, the file and, for a tensor, a colon and its name.
+/// A list of hashes that models are verified against, in the format of `ggmill hash` and
+/// `llama-gguf-hash`: the kind, the digest, the file and, for a tensor, a colon and its name.
 ///
 /// ```
 /// use ggmill_edit::hash::{HashKind, Manifest};
@@ -35,13 +39,13 @@ struct Line {
 }
 
 impl Manifest {
-    /// Takes what it knows from a text. Lines of unknown kinds and lines that are not hashes are
-    /// ignored, as llama-gguf-hash does.
+    /// Parses a text. Lines of unknown kinds and lines without a hash are ignored, as by
+    /// llama-gguf-hash.
     pub fn parse(text: &str) -> Self {
         Self { lines: text.lines().filter_map(Line::parse).collect() }
     }
 
-    /// The kinds of hashes in it, each once, the strongest first.
+    /// Returns the kinds of hashes, each once, strongest first.
     pub fn kinds(&self) -> Vec<HashKind> {
         HashKind::STRONGEST_FIRST
             .into_iter()
@@ -49,8 +53,8 @@ impl Manifest {
             .collect()
     }
 
-    /// Its claims about one model: the lines with this name, or, where there is none, those with
-    /// one of these file names in whatever directory. So a manifest made elsewhere holds here.
+    /// Returns the claims about one model: the lines with this name or, if there are none, those with
+    /// one of these file names in any directory. So a manifest from another machine applies.
     pub fn about(&self, name: &str, file_names: &[&str]) -> Claims {
         let exactly = self.claims(|line| match line.name.strip_prefix(name)? {
             "" => Some(None),
@@ -63,8 +67,8 @@ impl Manifest {
         }
     }
 
-    /// The name of the one model that all lines are about, by its own line and those of its
-    /// tensors; `None` when they are about several, or only about tensors.
+    /// Returns the name of the model that all lines are about, including lines about its tensors; `None`
+    /// if there are several models, or only lines about tensors.
     ///
     /// ```
     /// use ggmill_edit::hash::Manifest;
@@ -82,7 +86,7 @@ impl Manifest {
         self.lines.iter().all(is_about).then_some(shortest)
     }
 
-    /// The claims of lines about the model, of which `subject` tells the tensor.
+    /// Collects the claims of the lines for which `subject` returns the model (`None`) or a tensor.
     fn claims<'a>(&'a self, subject: impl Fn(&'a Line) -> Option<Option<&'a str>>) -> Claims {
         let mut claims = Claims::default();
         for line in &self.lines {
@@ -98,21 +102,20 @@ impl Manifest {
     }
 }
 
-/// The claims of a manifest about one model: for each hash the digests it is said to have. More
-/// than one is a contradiction, which nothing fulfils.
+/// The claims of a manifest about one model: the claimed digests of each hash. Several different
+/// digests of the same hash are a contradiction, and never match.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Claims(BTreeMap<(HashKind, Option<String>), BTreeSet<String>>);
 
 impl Claims {
-    /// Whether the hash claimed for a tensor, by its name as shown, or for the model is this digest
-    /// and nothing else; `None` when nothing is claimed. What was asked for is settled, and not
-    /// [left](Self::left).
+    /// Returns whether the claim about a tensor, by its escaped name, or about the model is this digest;
+    /// `None` if there is no claim. Removes the claim from the [remaining](Self::left) ones.
     pub fn settle(&mut self, kind: HashKind, tensor: Option<&str>, digest: &str) -> Option<bool> {
         let claimed = self.0.remove(&(kind, tensor.map(str::to_owned)))?;
         Some(claimed.iter().all(|claimed| claimed.eq_ignore_ascii_case(digest)))
     }
 
-    /// The kinds of hashes that it has, each once, the strongest first.
+    /// Returns the kinds of hashes, each once, strongest first.
     pub fn kinds(&self) -> Vec<HashKind> {
         HashKind::STRONGEST_FIRST
             .into_iter()
@@ -120,12 +123,12 @@ impl Claims {
             .collect()
     }
 
-    /// Whether there is a claim of this kind about the model, or about any tensor.
+    /// Returns `true` if there is a claim of this kind about the model, or about any tensor.
     pub fn has(&self, kind: HashKind, of_tensors: bool) -> bool {
         self.0.keys().any(|(found, tensor)| *found == kind && tensor.is_some() == of_tensors)
     }
 
-    /// The claims that were not verified.
+    /// Returns the claims that were not verified yet.
     pub fn left(&self) -> impl Iterator<Item = (HashKind, Option<&str>, &str)> {
         self.0.iter().flat_map(|((kind, tensor), digests)| {
             digests.iter().map(|digest| (*kind, tensor.as_deref(), digest.as_str()))
@@ -146,8 +149,9 @@ impl Line {
     }
 }
 
-/// The subject of a name, if it is about a file of this name: one of its tensors, or the file.
-#[expect(clippy::option_option, reason = "another file, this file as a whole, or a tensor of it")]
+/// Returns the subject of a name that is about a file with this name: a tensor, or `None` for the
+/// file.
+#[expect(clippy::option_option, reason = "another file, the file, or a tensor of it")]
 fn about_file<'a>(name: &'a str, file: &str) -> Option<Option<&'a str>> {
     name.match_indices(file).find_map(|(at, _)| {
         let (before, after) = (name.get(..at)?, name.get(at + file.len()..)?);
@@ -156,6 +160,176 @@ fn about_file<'a>(name: &'a str, file: &str) -> Option<Option<&'a str>> {
         }
         if after.is_empty() { Some(None) } else { after.strip_prefix(':').map(Some) }
     })
+}
+
+/// The subject of a hash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HashSubject<'a> {
+    /// The data of all tensors.
+    Model,
+    /// A tensor of the model.
+    Tensor(RawStr<'a>),
+    /// A tensor that only the manifest has, by its name in the manifest.
+    Unknown(String),
+    /// The whole file, including header and padding.
+    File,
+}
+
+/// The verdict of a manifest about one hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// The hash matches the claim.
+    Ok,
+    /// A different hash is claimed, or several are.
+    Mismatch,
+    /// The manifest has no claim about it.
+    NotFound,
+    /// The model does not have it.
+    Missing,
+}
+
+impl Verdict {
+    /// Returns the name in the spelling of `llama-gguf-hash`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "Ok",
+            Self::Mismatch => "Mismatch",
+            Self::NotFound => "Not Found",
+            Self::Missing => "Missing",
+        }
+    }
+}
+
+/// The verdict of a manifest about a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Conclusion {
+    /// All claims about the model hold.
+    Success,
+    /// A claim does not hold, or a tensor has none.
+    Failure,
+    /// The manifest has no claim about the model.
+    MissingEntry,
+}
+
+impl Conclusion {
+    /// Returns the name in the spelling of `llama-gguf-hash`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Success => "Success",
+            Self::Failure => "Failure",
+            Self::MissingEntry => "Manifest Missing Entry",
+        }
+    }
+}
+
+/// A line of a manifest, or of a verification.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HashLine<'a> {
+    /// The hash function.
+    pub kind: HashKind,
+    /// The computed digest, or for a tensor that only the manifest has, the claimed digest, escaped for
+    /// display.
+    pub digest: String,
+    /// The subject of the digest.
+    pub subject: HashSubject<'a>,
+    /// The verdict of the manifest, if there is one.
+    pub verdict: Option<Verdict>,
+}
+
+impl Hashes {
+    /// Returns the lines of a manifest: the tensors, then the model. `names` are the names of the
+    /// tensors, in the order of the model.
+    pub fn lines<'a>(&self, names: &[RawStr<'a>]) -> Vec<HashLine<'a>> {
+        let line = |digest: &Digest, subject| HashLine {
+            kind: digest.kind(),
+            digest: digest.to_string(),
+            subject,
+            verdict: None,
+        };
+        let tensors = self.tensors.iter().zip(names);
+        let tensors = tensors.flat_map(|(digests, name)| {
+            digests.iter().map(move |digest| line(digest, HashSubject::Tensor(*name)))
+        });
+        tensors.chain(self.model.iter().map(|digest| line(digest, HashSubject::Model))).collect()
+    }
+}
+
+impl Claims {
+    /// Verifies lines against the claims: sets the verdict of each line, and adds a line for each claim
+    /// of these kinds without a line. `of_tensors` is true if there are lines about tensors.
+    ///
+    /// A manifest may be only about the model or only about its tensors, but then about all of them.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("model.gguf");
+    /// # let mut metadata = ggmill_core::MetadataBuf::new();
+    /// # metadata.set("general.architecture", "llama");
+    /// # std::fs::write(&path, ggmill_core::Builder::new().metadata(metadata).plan()?.header())?;
+    /// use std::ops::ControlFlow;
+    /// use ggmill_edit::hash::{Conclusion, HashKind, Manifest, Verdict, hash};
+    /// use ggmill_pipeline::{GgufCheckpoint, RunOptions};
+    /// let checkpoint = GgufCheckpoint::open(&path)?;
+    /// let kinds = [HashKind::Xxh64];
+    /// let hashes = hash(&checkpoint, &kinds, true, &RunOptions::default(), &mut |_| ControlFlow::Continue(()))?;
+    /// let mut lines = hashes.lines(&[]);
+    /// let manifest = Manifest::parse("xxh64  0123456789abcdef  model.gguf\n");
+    /// let conclusion = manifest.about("model.gguf", &[]).verify(&mut lines, &kinds, true);
+    /// assert_eq!((conclusion, lines[0].verdict), (Conclusion::Failure, Some(Verdict::Mismatch)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn verify(
+        mut self,
+        lines: &mut Vec<HashLine<'_>>,
+        kinds: &[HashKind],
+        of_tensors: bool,
+    ) -> Conclusion {
+        let claimed = |tensors: bool| {
+            kinds.iter().copied().filter(|kind| self.has(*kind, tensors)).collect::<Vec<_>>()
+        };
+        let (about_model, about_tensors) =
+            (claimed(false), if of_tensors { claimed(true) } else { Vec::new() });
+        if about_model.is_empty() && about_tensors.is_empty() {
+            for line in lines {
+                line.verdict = Some(Verdict::NotFound);
+            }
+            return Conclusion::MissingEntry;
+        }
+        let mut good = true;
+        for line in &mut *lines {
+            let tensor = match &line.subject {
+                HashSubject::Tensor(name) => Some(name.to_string()),
+                HashSubject::Model | HashSubject::Unknown(_) | HashSubject::File => None,
+            };
+            let verdict = match self.settle(line.kind, tensor.as_deref(), &line.digest) {
+                Some(true) => Verdict::Ok,
+                Some(false) => Verdict::Mismatch,
+                None => Verdict::NotFound,
+            };
+            let must_be_there = about_tensors.contains(&line.kind) == tensor.is_some();
+            good &= verdict == Verdict::Ok || (verdict == Verdict::NotFound && !must_be_there);
+            line.verdict = Some(verdict);
+        }
+        for (kind, tensor, digest) in self
+            .left()
+            .filter(|(kind, tensor, _)| kinds.contains(kind) && (tensor.is_none() || of_tensors))
+        {
+            good = false;
+            let subject =
+                tensor.map_or(HashSubject::Model, |name| HashSubject::Unknown(name.to_owned()));
+            lines.push(HashLine {
+                kind,
+                digest: RawStr::from(digest).to_string(),
+                subject,
+                verdict: Some(Verdict::Missing),
+            });
+        }
+        if good { Conclusion::Success } else { Conclusion::Failure }
+    }
 }
 
 #[cfg(test)]
@@ -173,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_hash_is_passed_over() {
+    fn lines_without_a_hash_are_ignored() {
         let text = "manifest  m.txt  sha256\n\nmd5 00 a.gguf\nsha256\nsha256 00\n  sha1\t01\ta \
                     b.gguf:x  y  -  Ok\nblake3 03 a b.gguf\n";
         let manifest = Manifest::parse(text);
@@ -184,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_as_typed_before_the_same_file_name_elsewhere() {
+    fn an_exact_name_is_preferred_to_the_same_file_name() {
         let manifest = Manifest::parse("xxh64 01 old/a.gguf\nxxh64 02 new/a.gguf\n");
         assert_eq!(
             manifest.about("new/a.gguf", &["a.gguf"]).settle(HashKind::Xxh64, None, "02"),
@@ -198,8 +372,8 @@ mod tests {
     }
 
     #[test]
-    fn a_contradiction_holds_for_nothing() {
-        // The same file name in two directories, and nobody says which is meant.
+    fn contradictory_claims_never_match() {
+        // Two directories have a file with this name, and the exact name matches neither.
         let manifest = Manifest::parse(
             "xxh64 01 old/a.gguf\nxxh64 02 new/a.gguf\nsha1 Ab old/a.gguf\nsha1 aB new/a.gguf\n",
         );
@@ -217,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failed_check_found_is_no_claim() {
+    fn hashes_of_a_failed_verification_are_not_claims() {
         let text = "xxh64 01 a.gguf:x  -  Mismatch\nxxh64 02 a.gguf:y  -  Not Found\nxxh64 03 \
                     a.gguf:z  -  Missing\nxxh64 04 a.gguf  -  Mismatch\n";
         assert_eq!(Manifest::parse(text), Manifest::default());

@@ -1,4 +1,4 @@
-//! Edits that documents stand for: tables of keys and values, in JSON and TOML.
+//! JSON and TOML documents as edits.
 
 use ggmill_core::{Endian, Value};
 use ggmill_edit::Edit;
@@ -36,9 +36,9 @@ fn documents_become_edits() {
     );
 }
 
-/// The example on the page about patches.
+/// The example in the documentation of patches.
 #[test]
-fn the_patch_on_its_page_is_applied() {
+fn the_documented_patch_is_applied() {
     let page = include_str!("../../../../docs/formats/edit.md");
     let example = page.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
     let bench = Bench::new(&model(small(), Endian::Little));
@@ -50,7 +50,7 @@ fn the_patch_on_its_page_is_applied() {
     assert_eq!(metadata.get("llama.rope.freq_base"), Some(Value::F32(10000.0)));
 }
 
-/// New keys are added in the order in which a document has them.
+/// New keys are added in the order of the document.
 #[test]
 fn documents_keep_their_order() {
     let keys = |edits: &[Edit]| -> Vec<String> {
@@ -76,9 +76,9 @@ fn documents_keep_their_order() {
     assert_eq!(metadata.get("m"), Some(Value::U64(u64::MAX)));
 }
 
-/// A patch: null removes the key with this name and no key that the name as a pattern would match.
+/// In a patch, null removes the key with exactly this name; the name is not a pattern.
 #[test]
-fn documents_remove_keys_and_have_numbers_that_are_not_finite() {
+fn documents_remove_keys_and_set_non_finite_numbers() {
     for endian in [Endian::Little, Endian::Big] {
         let bench = Bench::new(&model(small(), endian));
         bench.edit(&[set("my.a*b=1"), set("my.a1b=2"), set("my.other=3")]).unwrap();

@@ -1,5 +1,4 @@
-//! Edits: what they do to metadata, which way they go into a file, and that they touch nothing
-//! else.
+//! Edits: their effect on metadata, how they get into a file, and that nothing else changes.
 
 use std::fs;
 use std::io::Write as _;
@@ -40,7 +39,7 @@ impl Bench {
         editor.plan(editor.edit(edits)?)
     }
 
-    /// Edits the file and holds the result against what was planned.
+    /// Edits the file and compares its length with the plan.
     pub(crate) fn edit(&self, edits: &[Edit]) -> Result<EditMethod, Error> {
         let mut editor = Editor::open(self.path())?;
         let edited = editor.edit(edits)?;
@@ -51,7 +50,7 @@ impl Bench {
         assert_eq!(
             fs::read_dir(self.directory.path()).unwrap().count(),
             1,
-            "nothing lies beside the file"
+            "there is no other file"
         );
         Ok(way)
     }
@@ -69,7 +68,7 @@ fn rename(from: &str, to: &str) -> Edit {
     Edit::Rename { from: from.into(), to: to.into() }
 }
 
-/// A model of two tensors whose data are recognisable.
+/// A model of two tensors with recognizable data.
 pub(crate) fn model(metadata: MetadataBuf, endian: Endian) -> Vec<u8> {
     let shape = Shape::new(&[33, 3]).unwrap();
     let plan = Builder::new()
@@ -130,7 +129,7 @@ fn filler(bytes: &[u8]) -> Option<u64> {
 }
 
 #[test]
-fn values_take_the_type_that_fits() {
+fn values_get_the_type_of_the_key_or_their_own() {
     let bench = Bench::new(&model(small(), Endian::Little));
     let edits = [
         set("general.name=5"),
@@ -179,9 +178,9 @@ fn values_take_the_type_that_fits() {
     assert_eq!(keys[7..9], ["general.author", "general.tags"], "new ones come in their order");
 }
 
-/// Whatever is refused changes nothing.
+/// A refused edit changes nothing.
 #[test]
-fn edits_that_cannot_be_are_refused() {
+fn invalid_edits_are_refused() {
     let bench = Bench::new(&model(small(), Endian::Little));
     let before = bench.bytes();
     let token =
@@ -267,10 +266,10 @@ fn typed_values_keep_their_types() {
     }
 }
 
-/// A file that says it is a shard and is not called one opens in no set: it has to be fixed by
-/// taking all of that away.
+/// A file with the metadata of a shard and another name cannot be opened as part of a set. Removing all
+/// `split.*` keys fixes it.
 #[test]
-fn the_keys_of_a_set_are_not_set_and_go_together() {
+fn split_keys_cannot_be_set_and_are_removed_together() {
     let lone = Bench::new(&model(small(), Endian::Little));
     for edit in [set("split.count=2"), set("split.no:u16=0"), rename("general.name", "split.count")]
     {
@@ -291,9 +290,9 @@ fn the_keys_of_a_set_are_not_set_and_go_together() {
     part.plan(&[unset("split.*")]).unwrap();
 }
 
-/// Keys of the old architecture are counted; where all have other names, there is nothing to say.
+/// Keys that begin with the old architecture are counted in a remark; without any there is none.
 #[test]
-fn keys_that_keep_the_name_of_the_old_architecture_are_counted() {
+fn keys_of_the_old_architecture_are_counted() {
     let bench = Bench::new(&model(small(), Endian::Little));
     let editor = Editor::open(bench.path()).unwrap();
     let notes = |edits: &[Edit]| editor.edit(edits).unwrap().notes().join("; ");
@@ -312,9 +311,9 @@ fn keys_that_keep_the_name_of_the_old_architecture_are_counted() {
     assert!(!notes(&edits).contains("still"), "{}", notes(&edits));
 }
 
-/// The steps of a graph are a list of strings, of whichever architecture.
+/// The steps of a graph are an array of strings for every architecture.
 #[test]
-fn a_graph_is_a_list_of_strings() {
+fn a_graph_is_an_array_of_strings() {
     let bench = Bench::new(&model(small(), Endian::Little));
     let steps = EditValue::Content("v0 = a\nlogits = v0\n".into());
     let key = "ggmill.graph".to_owned();
@@ -324,10 +323,10 @@ fn a_graph_is_a_list_of_strings() {
     assert_eq!(list.as_array().unwrap().strings().unwrap().count(), 2);
 }
 
-/// Whole numbers are floats where every architecture has floats, whether or not this one is
-/// described.
+/// An integer becomes a float for a key that is a float in every architecture, also in one without a
+/// description.
 #[test]
-fn keys_that_every_architecture_has_get_their_standard_type() {
+fn keys_of_all_architectures_get_their_standard_type() {
     let mut metadata = MetadataBuf::new();
     metadata.set("general.architecture", "nobody");
     for (typed, expected) in [
@@ -344,9 +343,9 @@ fn keys_that_every_architecture_has_get_their_standard_type() {
     }
 }
 
-/// Shorter, longer, much longer, back again: each way keeps every byte behind the header.
+/// Shorter, longer, much longer, and the original again: each method keeps every byte after the header.
 #[test]
-fn each_way_keeps_the_data() {
+fn each_method_keeps_the_data() {
     for endian in [Endian::Little, Endian::Big] {
         let bench = Bench::new(&model(small(), endian));
         let original = bench.bytes();
@@ -375,9 +374,9 @@ fn each_way_keeps_the_data() {
     }
 }
 
-/// The filler comes in every size: whatever the length of a value, the data stay where they are.
+/// The filler can have every size: the data keeps its offset for every length of a value.
 #[test]
-fn every_length_fits() {
+fn every_length_of_a_value_fits() {
     let mut metadata = small();
     metadata.set("general.name", "x".repeat(200).as_str());
     for alignment in [None, Some(64u32), Some(8)] {
@@ -433,9 +432,9 @@ fn another_alignment_moves_every_tensor() {
     }
 }
 
-/// Real files: an edit and its inverse, and the same again into a new file.
+/// Real files: an edit and its inverse, in place and into a new file.
 #[test]
-fn real_files_come_back() {
+fn an_edit_and_its_inverse_restore_real_files() {
     for path in every_gguf() {
         let bytes = fs::read(&path).unwrap();
         if bytes.len() > 32 << 20 || Gguf::parse(&bytes).is_err() {
@@ -471,7 +470,7 @@ fn real_files_come_back() {
 }
 
 #[test]
-fn a_vocabulary_is_replaced_whole() {
+fn a_vocabulary_is_replaced_as_a_whole() {
     let bench = Bench::new(&fs::read(real("ggml-vocab-phi-3.gguf")).unwrap());
     let model = content(&bench.bytes()).0;
     let count = model.get("tokenizer.ggml.tokens").unwrap().as_array().unwrap().len();
@@ -495,9 +494,9 @@ fn a_vocabulary_is_replaced_whole() {
     assert_eq!(last.as_str(), Some(&*format!("token {}", count - 1)));
 }
 
-/// A file that something else changes between opening and writing is left as that left it.
+/// A file that another program changes between opening and writing keeps the content of that program.
 #[test]
-fn a_file_that_changes_meanwhile_is_left_alone() {
+fn a_file_that_changes_meanwhile_is_not_edited() {
     let original = model(small(), Endian::Little);
     for edit in [
         set("general.name=Five5"),
@@ -533,7 +532,7 @@ fn a_plan_that_falls_back_to_a_copy_writes_its_own_edit() {
     assert_eq!(name, Some(1000));
 }
 
-/// Two editors of one file: the second is told to wait.
+/// The second of two editors of a file is refused.
 #[test]
 fn one_editor_at_a_time() {
     let bench = Bench::new(&model(small(), Endian::Little));
@@ -567,7 +566,7 @@ fn names_and_links() {
     assert!(fs::read(&other).unwrap() == before && bench.bytes() != before);
 }
 
-/// A value as text that a typed `--set` reads back.
+/// A value as JSON, and its type.
 fn as_json(value: &Value<'_>) -> (String, serde_json::Value) {
     match *value {
         Value::Str(text) => ("string".into(), text.to_str().unwrap().into()),
@@ -623,7 +622,7 @@ fn random() -> impl Strategy<Value = Random> {
     ]
 }
 
-/// An edit and how to take it back, given the metadata before it.
+/// An edit and its inverse, given the metadata before it.
 fn step(
     metadata: &MetadataBuf,
     kind: u8,
@@ -657,8 +656,8 @@ fn step(
     }
 }
 
-/// Edits, then their inverses in the opposite order: the same metadata in the same order, the same
-/// data, and the same bytes when no filler is left.
+/// Edits, then their inverses in reverse order, restore the metadata in its order and the data, and
+/// without a filler every byte.
 #[test]
 fn an_edit_and_its_inverse_cancel() {
     let cases = (
@@ -709,7 +708,7 @@ fn an_edit_and_its_inverse_cancel() {
 }
 
 #[test]
-fn hostile_text_is_shown_harmless() {
+fn control_characters_are_escaped_in_messages() {
     let bench = Bench::new(&model(small(), Endian::Little));
     let unfit = bench.plan(&[unset("\u{1b}2J")]).unwrap_err().to_string();
     assert!(unfit.contains(r"\u{1b}2J") && !unfit.contains('\u{1b}'), "{unfit}");

@@ -1,4 +1,4 @@
-//! Fixes applied to files: nothing is lost that something else writes meanwhile.
+//! Fixes applied to files, while other programs write to them.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -59,7 +59,7 @@ fn fix(
 }
 
 #[test]
-fn edits_and_a_rewrite_are_one_new_file() {
+fn edits_and_a_rewrite_are_applied_in_one_pass() {
     for some in [&fixes()[..], &fixes()[1..]] {
         let (directory, path) = with_file();
         let notes = apply_fixes(&path, some, &mut |_| ControlFlow::Continue(())).unwrap();
@@ -74,7 +74,7 @@ fn edits_and_a_rewrite_are_one_new_file() {
 }
 
 #[test]
-fn one_shard_is_not_written_over_with_the_whole_model() {
+fn one_shard_is_not_replaced_by_the_whole_model() {
     let directory = tempfile::tempdir().unwrap();
     let path = |number| directory.path().join(format!("model-0000{number}-of-00002.gguf"));
     let shards = [bytes("first", Some((0, 2))), bytes("second", Some((1, 2)))];
@@ -91,7 +91,7 @@ fn one_shard_is_not_written_over_with_the_whole_model() {
 }
 
 #[test]
-fn a_file_that_is_replaced_meanwhile_stays() {
+fn a_file_that_is_replaced_meanwhile_is_kept() {
     let (directory, path) = with_file();
     let other = bytes("other", None);
     let error = fix(&path, &mut |_| {
@@ -105,7 +105,7 @@ fn a_file_that_is_replaced_meanwhile_stays() {
 }
 
 #[test]
-fn the_file_is_locked_until_all_is_done() {
+fn the_file_is_locked_until_the_fixes_are_applied() {
     let (_directory, path) = with_file();
     let mut seen = 0;
     fix(&path, &mut |_| {

@@ -1,4 +1,4 @@
-//! What is taken out of a model and put back leaves it as it was, byte for byte; and the refusals.
+//! Extracting tensors and grafting them back restores the file byte for byte; and the refusals.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -20,7 +20,7 @@ fn go(_: Progress<'_>) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// A model with tensors of a donor in place of its own.
+/// A model with tensors replaced by those of a donor.
 fn grafted(base: &GgufCheckpoint, donor: &dyn Checkpoint, keep_types: bool) -> Vec<u8> {
     let mut graft = Graft::new(base).unwrap();
     assert_eq!(
@@ -45,7 +45,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn taken_out_and_put_back(model in model(), picks in proptest::collection::vec(any::<bool>(), 12)) {
+    fn extracted_and_grafted_back(model in model(), picks in proptest::collection::vec(any::<bool>(), 12)) {
         let directory = tempfile::tempdir().unwrap();
         let bytes = model.bytes();
         let base = written(&directory.path().join("base.gguf"), &bytes);
@@ -69,7 +69,7 @@ proptest! {
 
     /// What was dropped comes back behind the last, and order puts it where it was.
     #[test]
-    fn dropped_and_put_back_in_order(model in model(), picks in proptest::collection::vec(any::<bool>(), 12)) {
+    fn dropped_and_grafted_back_in_order(model in model(), picks in proptest::collection::vec(any::<bool>(), 12)) {
         let directory = tempfile::tempdir().unwrap();
         let bytes = model.bytes();
         let base = written(&directory.path().join("base.gguf"), &bytes);
@@ -116,10 +116,10 @@ proptest! {
     }
 }
 
-/// Floats need not be raw: what NumPy and safetensors know stays as it is, and BF16 comes back from
+/// Floats need no raw blocks: NumPy and safetensors keep their own types, and BF16 is restored from
 /// f32.
 #[test]
-fn floats_come_back_from_what_others_read() {
+fn floats_are_restored_from_other_formats() {
     let directory = tempfile::tempdir().unwrap();
     for model in ggmill_testdata::models::models() {
         let base = written(&directory.path().join("base.gguf"), &model.file);
@@ -148,7 +148,7 @@ fn floats_come_back_from_what_others_read() {
 }
 
 #[test]
-fn arrays_that_are_not_taken() {
+fn unsuitable_arrays_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.npy");
     let file = |header: &str, data: &[u8]| {
@@ -214,7 +214,7 @@ fn arrays_that_are_not_taken() {
 }
 
 #[test]
-fn metadata_that_json_cannot_say() {
+fn metadata_that_json_cannot_express() {
     let refused = |metadata: &MetadataBuf| extract_metadata(metadata, |_| true).unwrap_err();
     let mut metadata = MetadataBuf::new();
     metadata.set("a", [1.0, f32::NAN].as_slice());
@@ -226,9 +226,9 @@ fn metadata_that_json_cannot_say() {
     assert_eq!(extract_metadata(&metadata, |_| false).unwrap(), "{\n}\n");
 }
 
-/// A tensor whose type is kept takes no number that the type cannot hold, and none that is none.
+/// A tensor that keeps its type takes no value that overflows the type, and no NaN.
 #[test]
-fn numbers_that_a_kept_type_cannot_hold_are_refused() {
+fn values_that_overflow_a_kept_type_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let shape = Shape::new(&[32, 2]).unwrap();
     let source = |odd: f32| {
@@ -262,7 +262,7 @@ fn numbers_that_a_kept_type_cannot_hold_are_refused() {
     }
 }
 
-/// Every tensor of a real file, and names that no file of safetensors can hold.
+/// Every tensor of a real file, and names that safetensors cannot have.
 #[test]
 fn real_files_and_odd_names() {
     let base = GgufCheckpoint::open(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();

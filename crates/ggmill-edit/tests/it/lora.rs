@@ -16,10 +16,10 @@ use crate::reshape::{made, written};
 /// A tensor: name, dimensions, type.
 type Tensor = (&'static str, Vec<u64>, GgmlType);
 
-/// What is done to the metadata of an adapter.
+/// A change of the metadata of an adapter.
 type Change<'a> = &'a dyn Fn(&mut MetadataBuf);
 
-/// Numbers between -1 and 1 that follow from a name.
+/// Pseudorandom numbers between -1 and 1, seeded with a name.
 fn numbers(name: &str, seed: u64, count: u64) -> Vec<f32> {
     let mut state = name
         .bytes()
@@ -104,7 +104,7 @@ fn base_tensors(ggml_type: GgmlType) -> Vec<Tensor> {
     ]
 }
 
-/// Factors for three of them; those of the experts share the first factor or not.
+/// Factors for three of the tensors; the experts share the first factor if `shared`.
 fn factors(rank: u64, shared: bool, ggml_type: GgmlType) -> Vec<Tensor> {
     let experts = if shared { 1 } else { 3 };
     vec![
@@ -117,7 +117,7 @@ fn factors(rank: u64, shared: bool, ggml_type: GgmlType) -> Vec<Tensor> {
     ]
 }
 
-/// What adapters add to an element, in double precision: the sum, and the sum of the magnitudes.
+/// The change of an element in double precision: the sum, and the sum of the magnitudes.
 fn change(
     adapters: &[(&GgufCheckpoint, f64)],
     name: &str,
@@ -171,7 +171,7 @@ proptest! {
 
     /// The bound of docs/exactness.md: what F32 rounds away, and the type of the tensor once.
     #[test]
-    fn merged_numbers_are_within_the_bound(
+    fn merged_values_are_within_the_error_bound(
         ggml_type in types(),
         kinds in (floats(), floats()),
         ranks in (1u64..9, 1u64..5),
@@ -252,9 +252,9 @@ proptest! {
     }
 }
 
-/// A set of shards gives what its one file gives, and a factor of zero the base itself.
+/// Merging into shards gives the same as merging into one file, and a scale of 0 gives the base.
 #[test]
-fn shards_are_merged_as_their_one_file() {
+fn merging_into_shards_equals_merging_into_one_file() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     let base = model(&path("base.gguf"), &base_tensors(GgmlType::Q8_0), 1, Endian::Little);
@@ -278,9 +278,9 @@ fn shards_are_merged_as_their_one_file() {
     assert!(merge(&base, 0.0) == std::fs::read(path("base.gguf")).unwrap());
 }
 
-/// What does not fit is refused before any work, with names.
+/// Adapters that do not fit the base are refused before any work, with the names of the tensors.
 #[test]
-fn refusals_say_what_does_not_fit() {
+fn refusals_name_the_tensors() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     let base = model(&path("base.gguf"), &base_tensors(GgmlType::F16), 1, Endian::Little);
@@ -394,7 +394,7 @@ fn refusals_say_what_does_not_fit() {
     assert_eq!(targets, [("blk.0.attn_q.weight".to_owned(), 4)]);
 }
 
-/// Norms of an adapter are passed over, with a note.
+/// Norms of an adapter are ignored, with a note.
 #[test]
 fn norms_are_not_merged() {
     let directory = tempfile::tempdir().unwrap();

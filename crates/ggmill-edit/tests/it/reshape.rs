@@ -1,5 +1,5 @@
-//! Shards, alignment, byte order: what a model says does not change, and the way back leads to the
-//! same bytes.
+//! Shards, alignment and byte order: the content of a model does not change, and the inverse restores
+//! every byte.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -18,7 +18,7 @@ use ggmill_testdata::bytes::{FileBytes, Value};
 use ggmill_testdata::real;
 use proptest::prelude::*;
 
-/// A model at random, in a form at random.
+/// A random model in a random form.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     big: bool,
@@ -68,7 +68,7 @@ impl Model {
     }
 }
 
-/// Types whose blocks can be turned, and so be in a file of either byte order.
+/// Types whose blocks can be converted to the other byte order.
 fn ggml_type() -> impl Strategy<Value = GgmlType> {
     (0u32..43)
         .prop_map(GgmlType)
@@ -107,8 +107,7 @@ pub(crate) fn written(path: &Path, bytes: &[u8]) -> GgufCheckpoint {
     GgufCheckpoint::open(path).unwrap()
 }
 
-/// What a recipe makes, in memory and as a file: the same, though only one of them takes ranges of
-/// files.
+/// Runs a recipe into memory and into a file, and compares them: only the file uses kernel copies.
 pub(crate) fn made(recipe: Recipe, checkpoint: &dyn Checkpoint) -> Vec<u8> {
     let plan = recipe.plan(checkpoint).unwrap();
     let in_memory = run(&plan, checkpoint, Vec::new(), &RunOptions::default(), &mut |_| {
@@ -134,7 +133,7 @@ pub(crate) fn made(recipe: Recipe, checkpoint: &dyn Checkpoint) -> Vec<u8> {
     in_memory
 }
 
-/// The shards of a model as files of a directory.
+/// Writes the shards of a model into a directory.
 fn shards(checkpoint: &GgufCheckpoint, options: &SplitOptions, directory: &Path) -> Vec<PathBuf> {
     let recipes = split(checkpoint, options).unwrap();
     let count = u32::try_from(recipes.len()).unwrap();
@@ -169,7 +168,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_copy_is_the_file(model in model()) {
+    fn a_copy_equals_the_file(model in model()) {
         let directory = tempfile::tempdir().unwrap();
         let bytes = model.bytes();
         let checkpoint = written(&directory.path().join("model.gguf"), &bytes);
@@ -177,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn split_and_merged_is_the_file(model in model(), limit in 1u64..9, by_size: bool, no_tensor_first: bool, by in any::<prop::sample::Index>()) {
+    fn splitting_and_merging_restores_the_file(model in model(), limit in 1u64..9, by_size: bool, no_tensor_first: bool, by in any::<prop::sample::Index>()) {
         let directory = tempfile::tempdir().unwrap();
         let bytes = model.bytes();
         let checkpoint = written(&directory.path().join("model.gguf"), &bytes);
@@ -198,7 +197,7 @@ proptest! {
     }
 
     #[test]
-    fn there_and_back_is_the_file(mut model in model()) {
+    fn converting_the_byte_order_twice_restores_the_file(mut model in model()) {
         model.version_2 = false;
         let directory = tempfile::tempdir().unwrap();
         let bytes = model.bytes();
@@ -221,7 +220,7 @@ proptest! {
     }
 
     #[test]
-    fn any_alignment_and_version_and_back(model in model(), eights in 1u64..600) {
+    fn changing_alignment_and_version_is_reversible(model in model(), eights in 1u64..600) {
         let directory = tempfile::tempdir().unwrap();
         let bytes = model.bytes();
         let here = written(&directory.path().join("here.gguf"), &bytes);
@@ -246,10 +245,10 @@ proptest! {
     }
 }
 
-/// A split file as `llama-gguf-split` writes one: which keys, of which types, where; a first shard
-/// without tensors is padded.
+/// Shards as `llama-gguf-split` writes them: the keys, their types and places; a first shard without
+/// tensors is padded.
 #[test]
-fn shards_are_those_of_the_reference() {
+fn shards_equal_those_of_the_reference() {
     let directory = tempfile::tempdir().unwrap();
     let mut file = FileBytes::v3(3, 4);
     file.pair("general.architecture", &"llama".into())
@@ -326,7 +325,7 @@ fn real_files_split_and_merged() {
 }
 
 #[test]
-fn limits_that_cannot_be_kept_are_said_or_refused() {
+fn exceeded_limits_are_noted_or_refused() {
     let checkpoint = GgufCheckpoint::open(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
     let limit = |limit| split(&checkpoint, &SplitOptions::new(limit));
     for refused in [ShardLimit::Tensors(0), ShardLimit::Bytes(0)] {
@@ -347,10 +346,9 @@ fn limits_that_cannot_be_kept_are_said_or_refused() {
     );
 }
 
-/// A retired type whose blocks nobody can turn is moved as it is, and refused where it would have
-/// to be turned.
+/// A tensor of a removed type is copied, and refused if its byte order would have to change.
 #[test]
-fn what_cannot_be_turned_is_refused() {
+fn blocks_of_unknown_layout_keep_their_byte_order() {
     let directory = tempfile::tempdir().unwrap();
     let plan = Builder::new()
         .tensor("old", GgmlType::Q4_0_4_4, Shape::new(&[128]).unwrap())
@@ -375,8 +373,7 @@ fn what_cannot_be_turned_is_refused() {
     );
 }
 
-/// A tensor of more than one piece, and one whose padding is not of zeros: neither comes out
-/// differently for being moved.
+/// A tensor of more than one piece, and nonzero padding: both are kept when they move.
 #[test]
 fn large_tensors_and_odd_padding() {
     let directory = tempfile::tempdir().unwrap();
@@ -401,7 +398,7 @@ fn large_tensors_and_odd_padding() {
 }
 
 #[test]
-fn files_cut_by_their_bytes() {
+fn files_cut_at_byte_boundaries() {
     let directory = tempfile::tempdir().unwrap();
     let bytes = fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
     let path = |name: &str| directory.path().join(name);
@@ -460,11 +457,11 @@ fn files_cut_by_their_bytes() {
     }
 }
 
-/// Something writes to a source while it is read, and leaves its length as it was: no output,
-/// whichever way the bytes go.
+/// If a program writes to a source while it is read and keeps its length, there is no output, with
+/// kernel copies or without.
 #[cfg(unix)]
 #[test]
-fn a_source_that_changes_meanwhile() {
+fn a_source_that_changes_meanwhile_gives_no_output() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("model.gguf");
     fs::copy(real("mobilenetv3_3class_v3_fp16.gguf"), &path).unwrap();

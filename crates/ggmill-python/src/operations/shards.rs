@@ -53,7 +53,7 @@ pub(crate) fn merge(
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
 ) -> Result<String> {
-    if paths.iter().any(Parts::is_name_of_one) {
+    if paths.iter().any(Parts::is_part_name) {
         let parts = Parts::open(&paths)?;
         let inputs: Vec<PathBuf> =
             parts.files().iter().map(|file| file.path().to_owned()).collect();

@@ -225,12 +225,10 @@ impl<'a> Check<'a> {
         let model = model.map_err(|file| NotOpened::NotGguf(Box::new(file)))?;
         let facts = match model.parts().first().filter(|_| self.data) {
             Some(part) => {
-                let read = |options: &_, report: &mut ggmill_pipeline::Report<'_>| {
+                let facts = self.call.with_report(Stage::Reading, |options, report| {
                     examine(part, options, report)
-                };
-                self.call
-                    .with_report(Stage::Reading, read)
-                    .map_err(|error| NotOpened::Failed(error.into()))?
+                });
+                facts.map_err(|error| NotOpened::Failed(error.into()))?
             }
             None => DataFacts::default(),
         };
@@ -239,8 +237,8 @@ impl<'a> Check<'a> {
 
     /// Applies the rules: to one model if the files are all shards of a set, otherwise to each file.
     fn apply_rules(&self, files: &[Opened]) -> Vec<Report> {
-        let input = |file: &'_ Opened| -> Option<Input<'_>> { file.input(&self.catalogue) };
-        let inputs: Vec<Input<'_>> = files.iter().filter_map(input).collect();
+        let inputs = files.iter().filter_map(|file| file.input(&self.catalogue));
+        let inputs: Vec<Input<'_>> = inputs.collect();
         let models: Vec<&ggmill_core::Model> = files.iter().map(|file| &file.model).collect();
         let whole = || self.open.failure(&files.first()?.path);
         check_files(&inputs, ggmill_io::set_fault(&models, whole).as_deref(), &self.options)

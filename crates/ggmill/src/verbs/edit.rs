@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use ggmill_core::{MetadataBuf, RawStr, ShardName, Split as ShardSplit};
 use ggmill_edit::{
     Edit, EditError, EditFindings, EditMethod, EditPlan, EditValue, Edited, Editor, TypedValue,
-    broken_templates, edit_findings, meant_pattern, misspelled_keys,
+    broken_templates, edit_findings, similar_pattern, misspelled_keys,
 };
-use ggmill_io::{FileSink, InPlace, Overwrite, Recovery};
+use ggmill_io::{InPlace, Recovery};
 
 use super::running::described_program;
 use crate::error::Kind;
@@ -220,16 +220,8 @@ impl<'a> FileEdit<'a> {
         };
         let method = plan.method().clone();
         let path = self.path;
-        let summary = EditSummary {
-            path,
-            output,
-            method,
-            is_written: false,
-            plan,
-            file_len,
-            before,
-            findings,
-        };
+        let summary =
+            EditSummary { path, output, method, is_written: false, plan, file_len, before, findings };
         let planned = PlannedEdit { editor, inputs, call: self.call, summary };
         if planned.inputs.is_none() && planned.summary.is_replaced() {
             drop(start(&planned.summary.path, &[], true, 0)?);
@@ -262,7 +254,7 @@ impl<'a> FileEdit<'a> {
 fn no_match(error: ggmill_pipeline::Error, editor: &Editor) -> Error {
     let meant = match error.cause().and_then(|cause| cause.downcast_ref::<EditError>()) {
         Some(EditError::NoMatch(pattern)) => pattern.parse().ok().and_then(|typed| {
-            meant_pattern(&typed, || editor.model().metadata().iter().map(|entry| entry.key()))
+            similar_pattern(&typed, || editor.model().metadata().iter().map(|entry| entry.key()))
         }),
         _ => None,
     };
@@ -319,9 +311,10 @@ impl PlannedEdit<'_> {
         let Self { mut editor, inputs, mut call, mut summary } = self;
         if let Some(inputs) = inputs {
             let sink = start(&summary.output, &inputs, call.overwrite, summary.file_len)?;
-            let sink = call
-                .with_report(Stage::Writing, |_, report| editor.write(&summary.plan, sink, report));
-            FileSink::commit(sink.map_err(Error::of_edit)?).map_err(Error::of_recovery)?;
+            let sink = call.with_report(Stage::Writing, |_, report| {
+                editor.write(&summary.plan, sink, report)
+            });
+            sink.map_err(Error::of_edit)?.commit().map_err(Error::of_recovery)?;
         } else {
             let plan = summary.plan.clone();
             let method = call.with_report(Stage::Writing, |_, report| editor.apply(plan, report));

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ggmill_core::{MetadataBuf, RawStr, Sink as _};
-use ggmill_edit::{extract_metadata, meant_pattern, subset};
+use ggmill_edit::{extract_metadata, similar_pattern, subset};
 use ggmill_pipeline::formats::{extract_npy, extract_safetensors, npy_len, safetensors_len};
 use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, SourceTensor};
 use ggmill_text::Glob;
@@ -183,7 +183,8 @@ impl<'a> Extract<'a> {
 
     fn plan_gguf(self, out: &Path, numbers: &[usize]) -> Result<ExtractPlan<'a>> {
         let Self { checkpoint, inputs, call, keys, .. } = self;
-        let has_key = |key| keys.is_empty() || keys.iter().any(|glob| glob.matches(key));
+        let has_key =
+            |key: RawStr<'_>| keys.is_empty() || keys.iter().any(|glob| glob.matches(key));
         let recipe = subset(&checkpoint, numbers, has_key)?;
         let destination = Destination::File(out.to_owned());
         let plan = ToPlan::new(vec![recipe], checkpoint, destination, inputs);
@@ -218,7 +219,9 @@ impl<'a> Extract<'a> {
 
     fn json(&self) -> Result<String> {
         let metadata = MetadataBuf::copy_of(&self.checkpoint.metadata())?;
-        let has_key = |key| self.keys.is_empty() || self.keys.iter().any(|glob| glob.matches(key));
+        let has_key = |key: RawStr<'_>| {
+            self.keys.is_empty() || self.keys.iter().any(|glob| glob.matches(key))
+        };
         extract_metadata(&metadata, has_key)
             .map_err(|error| Error::from(error).replace_hint(Hint::SelectKeys))
     }
@@ -234,7 +237,7 @@ pub(super) fn check_patterns<'n, I: Iterator<Item = RawStr<'n>>>(
     match globs.iter().find(|glob| !names().any(|name| glob.matches(name))) {
         Some(glob) => {
             let message = format_args!("no {what} matches {:?}", RawStr::from(glob.as_str()));
-            let meant = meant_pattern(glob, names).map(Hint::Pattern);
+            let meant = similar_pattern(glob, names).map(Hint::Pattern);
             Err(Error::new(Kind::NotFound, "pattern", message).with_hint(meant))
         }
         None => Ok(()),
@@ -271,9 +274,7 @@ enum Content {
     Json(String),
     Safetensors,
     /// The directory of the files, and whether it is created; `None` for one file.
-    Npy {
-        directory: Option<(PathBuf, bool)>,
-    },
+    Npy { directory: Option<(PathBuf, bool)> },
 }
 
 impl<'a> ExtractPlan<'a> {
@@ -310,11 +311,7 @@ impl<'a> ExtractPlan<'a> {
         match self.0 {
             How::Gguf(planned) => {
                 let written = planned.write()?;
-                Ok(Extracted {
-                    paths: written.paths().to_vec(),
-                    tensors: 0,
-                    written: Some(written),
-                })
+                Ok(Extracted { paths: written.paths().to_vec(), tensors: 0, written: Some(written) })
             }
             How::Files(plan) => plan.write(),
         }

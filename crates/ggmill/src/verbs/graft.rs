@@ -264,7 +264,8 @@ impl<'a> Graft<'a> {
             }
             match donor {
                 Donor::Gguf(model) => {
-                    let is_taken = |key| self.take_keys.iter().any(|glob| glob.matches(key));
+                    let is_taken =
+                        |key: RawStr<'_>| self.take_keys.iter().any(|glob| glob.matches(key));
                     graft.take_keys(model, is_taken)?;
                 }
                 Donor::Metadata(edits) => graft.edit(edits)?,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ggmill_edit::{LoraAdapter, merge_adapters};
-use ggmill_pipeline::{GgufCheckpoint, Joined, ShardLimit, SplitOptions};
+use ggmill_pipeline::{GgufCheckpoint, Joined, Recipe, ShardLimit, SplitOptions};
 
 use crate::open::refuse_interrupted;
 use crate::output::{Destination, ToPlan};
@@ -71,12 +71,7 @@ impl<'a> MergeLora<'a> {
         destination.look_ahead(&inputs, call.overwrite)?;
         // No option of this verb helps against what is refused here.
         let refused = |error: ggmill_pipeline::Error| Error::from(error).replace_hint(None);
-        let open = files.iter().map(|(file, _)| LoraAdapter::new(file));
-        let adapters: Vec<LoraAdapter<'_>> = open.collect::<Result<_, _>>().map_err(refused)?;
-        let scaled: Vec<(&LoraAdapter<'_>, f32)> =
-            adapters.iter().zip(&files).map(|(adapter, (_, scale))| (adapter, *scale)).collect();
-        let (recipe, joined) = merge_adapters(&base, &scaled).map_err(refused)?;
-        drop((joined, scaled, adapters));
+        let recipe = merged(&base, &files).map_err(refused)?;
         // The sources in the order in which the merge joined them.
         let mut sources = Joined::new();
         sources.add_shared(Arc::new(base));
@@ -89,4 +84,15 @@ impl<'a> MergeLora<'a> {
         };
         Planned::new(ToPlan::new(recipes, sources, destination, inputs), call)
     }
+}
+
+fn merged(
+    base: &GgufCheckpoint,
+    files: &[(GgufCheckpoint, f32)],
+) -> ggmill_pipeline::Result<Recipe> {
+    let open = files.iter().map(|(file, _)| LoraAdapter::new(file));
+    let adapters: Vec<LoraAdapter<'_>> = open.collect::<Result<_, _>>()?;
+    let scales = files.iter().map(|(_, scale)| *scale);
+    let scaled: Vec<(&LoraAdapter<'_>, f32)> = adapters.iter().zip(scales).collect();
+    merge_adapters(base, &scaled).map(|(recipe, _)| recipe)
 }

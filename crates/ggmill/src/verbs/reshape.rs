@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill_core::{Alignment, Endian, Sink as _};
+use ggmill_core::{Alignment, Endian};
 use ggmill_edit::{Parts, RepackOptions};
 use ggmill_io::RandomAccess;
 use ggmill_pipeline::{GgufCheckpoint, Recipe, ShardLimit, SplitOptions};
@@ -216,7 +216,7 @@ impl<'a> Merge<'a> {
         let out = out.as_ref();
         let destination = Destination::File(out.to_owned());
         destination.look_ahead(&shards, call.overwrite)?;
-        if shards.iter().any(Parts::is_name_of_one) {
+        if shards.iter().any(Parts::is_part_name) {
             return plan_join(&shards, out, delete, call);
         }
         if let Some(remote) = shards.iter().find(|shard| is_remote(shard))

@@ -1,4 +1,4 @@
-//! Two models number by number.
+//! Two models compared value by value.
 
 use std::ops::ControlFlow;
 
@@ -22,9 +22,9 @@ fn read(checkpoint: &GgufCheckpoint, number: usize) -> Vec<f32> {
     values
 }
 
-/// The error of quantization is what going through the numbers one by one finds.
+/// The quantization error equals that of a plain loop over the values.
 #[test]
-fn errors_are_those_of_the_numbers() {
+fn errors_equal_those_of_a_plain_loop() {
     let directory = tempfile::tempdir().unwrap();
     let (before, after) =
         (directory.path().join("before.gguf"), directory.path().join("after.gguf"));
@@ -98,9 +98,9 @@ fn errors_are_those_of_the_numbers() {
     assert_eq!(error.kind(), ErrorKind::Misuse);
 }
 
-/// Bytes that differ are counted over chunks, and numbers that are none have no part in the errors.
+/// Differing bytes are counted across chunks, and NaN values are excluded from the errors.
 #[test]
-fn bytes_and_numbers_that_are_none() {
+fn differing_bytes_and_nan_values() {
     use ggmill_core::{Builder, GgmlType, Shape, Writer};
     let directory = tempfile::tempdir().unwrap();
     let elements = 600_001;

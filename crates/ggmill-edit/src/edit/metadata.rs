@@ -1,5 +1,6 @@
 //! Edits applied to metadata, and a check of the result.
 
+use ggmill_arch::{Architecture, StandardKey};
 use ggmill_core::{
     Alignment, FileType, Limits, MetadataBuf, RawStr, ToValue as _, Value, ValueType, keys,
 };
@@ -8,16 +9,20 @@ use ggmill_text::Glob;
 
 use super::Edit;
 use super::error::EditError;
-use super::key_type::KeyType;
-use super::limits::{FILLER_KEY, MAX_KEY_LEN};
-use super::standard::{special_token_key, standard_type};
-use super::value::{EditValue, TypedValue};
+use super::value::{EditValue, KeyType, TypedValue};
 
-/// Metadata after edits, and how they differ from before.
+/// The key of the filler: an array of zeros that takes up the free space between the header and the
+/// tensor data. Edits grow into it and reserve it; readers ignore it.
+pub const FILLER_KEY: &str = ggmill_core::keys::GGMILL_PADDING;
+
+/// The longest key, in bytes, by the specification.
+pub(super) const MAX_KEY_LEN: usize = 65_535;
+
+/// Metadata after edits, and the changes.
 #[derive(Clone, Debug)]
 pub struct Edited {
     pub(crate) metadata: MetadataBuf,
-    /// Whether an edit removed the filler by its name: then no new one is wanted.
+    /// Whether the file gets no filler.
     pub(crate) compact: bool,
     changes: Vec<KeyChange>,
     notes: Vec<String>,
@@ -29,48 +34,48 @@ pub struct Edited {
 pub struct KeyChange {
     /// The key.
     pub key: Vec<u8>,
-    /// Whether it was there before.
+    /// Whether the key existed before.
     pub before: bool,
-    /// Whether it is there afterwards.
+    /// Whether the key exists afterwards.
     pub after: bool,
 }
 
 impl Edited {
-    /// Metadata that no edit changes, filler and all.
+    /// Returns metadata without a change; the filler stays.
     #[cfg(feature = "fix")]
     pub(crate) fn unchanged(metadata: MetadataBuf) -> Self {
         Self { metadata, compact: false, changes: Vec::new(), notes: Vec::new() }
     }
 
-    /// The metadata as they will be, without the filler.
+    /// Returns the metadata after the edits, without the filler.
     pub fn metadata(&self) -> &MetadataBuf {
         &self.metadata
     }
 
-    /// The changes: removed and changed keys in the order they had, then new ones.
+    /// Returns the changes: removed and changed keys in the order of the file, then new keys.
     pub fn changes(&self) -> &[KeyChange] {
         &self.changes
     }
 
-    /// The same, with no room left for later edits: the file has no [`FILLER_KEY`] afterwards.
+    /// Reserves no space for later edits: the file has no [`FILLER_KEY`] afterwards.
     #[must_use]
     pub fn without_padding(mut self) -> Self {
         self.compact = true;
         self
     }
 
-    /// Notes for the user.
+    /// Returns remarks for the user.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 }
 
-/// Applies edits in order. `embedding_rows` is the number of rows of the token embedding, where the
-/// file has one.
+/// Applies edits in order. `embedding_rows` is the number of rows of the token embedding, if the file
+/// has one.
 ///
-/// Fails, and says which key it is about, when a value does not fit its type, when a key to be
-/// removed or renamed does not exist, and when the result would be a broken file: no architecture,
-/// an alignment that is none, vocabulary arrays of different lengths.
+/// Fails, with the key as the subject, if a value does not fit its type, if a key that is removed or
+/// renamed does not exist, and if the result would be a broken file: without an architecture, with an
+/// invalid alignment, or with vocabulary arrays of different lengths.
 ///
 /// ```
 /// use ggmill_edit::{Edit, edit_metadata};
@@ -102,7 +107,7 @@ pub fn edit_metadata(
     Ok(Edited { metadata: after, compact, changes, notes })
 }
 
-/// A result that readers would refuse.
+/// The error for a result that readers reject.
 fn broken(why: impl Into<String>) -> Error {
     EditError::Broken(why.into()).refused()
 }
@@ -150,7 +155,7 @@ fn set(
     Ok(())
 }
 
-/// Sets one element of an array, in the type that the elements have.
+/// Sets one element of an array, in the element type of the array.
 fn set_element(metadata: &mut MetadataBuf, key: &str, index: u64, given: &EditValue) -> Result<()> {
     let value = metadata.get(key).ok_or_else(|| EditError::NoSuchKey.refused())?;
     let array = value.as_array().ok_or_else(|| EditError::NotArray.refused())?;
@@ -175,7 +180,8 @@ fn set_element(metadata: &mut MetadataBuf, key: &str, index: u64, given: &EditVa
     Ok(())
 }
 
-/// The value in the type it should have.
+/// Converts a value to its type: the declared one, that of the present value, the standard type of
+/// the key, or the one inferred from the value.
 fn typed(
     metadata: &MetadataBuf,
     key: &str,
@@ -183,7 +189,7 @@ fn typed(
     present: Option<&Value<'_>>,
     given: &EditValue,
 ) -> Result<TypedValue, EditError> {
-    // The number has a name for each, which people know better.
+    // File types are known by their names, not by their numbers.
     let named = match given {
         EditValue::Text(text) if key == keys::GENERAL_FILE_TYPE => file_type(text),
         EditValue::Json(serde_json::Value::String(text)) if key == keys::GENERAL_FILE_TYPE => {
@@ -212,7 +218,7 @@ fn typed(
     given.as_type(key_type).map_err(EditError::StandardType)
 }
 
-/// The number after the name of a file type: `Q4_K_M`, or `MOSTLY_Q4_K_M` as the reference has it.
+/// Returns the number of a file type by its name: `Q4_K_M`, or `MOSTLY_Q4_K_M` as in the reference.
 fn file_type(text: &str) -> Option<EditValue> {
     let name = text.trim();
     let name = name
@@ -223,7 +229,7 @@ fn file_type(text: &str) -> Option<EditValue> {
     Some(EditValue::Text(file_type.0.to_string()))
 }
 
-/// Keys that are made here keep to what every reader takes.
+/// Refuses a new key that some readers reject.
 fn check_new_key(key: &str) -> Result<()> {
     if key == FILLER_KEY {
         return Err(EditError::Filler.refused());
@@ -303,19 +309,19 @@ fn replace_tokens(
     Ok(())
 }
 
-/// Why the keys of a shard stay.
+/// The reason why the keys of a shard cannot be removed or changed.
 pub(super) const OF_A_SET: &str =
     "identifies the shard within its set, which could no longer be opened";
 
-/// Whether metadata say that they are those of a shard of several.
+/// Returns `true` if the metadata is that of a shard in a set of several.
 pub(super) fn is_shard(metadata: &MetadataBuf) -> bool {
     metadata.get(keys::SPLIT_COUNT).and_then(|value| value.as_u64()).is_some_and(|count| count > 1)
 }
 
-/// Whether two values of metadata that are kept alike have the same type and bytes.
+/// Returns `true` if two values have the same type and bytes. Both are encoded little-endian.
 fn is_same(a: &Value<'_>, b: &Value<'_>) -> bool {
     match (a.as_array(), b.as_array()) {
-        // A vocabulary need not be walked for it.
+        // Compares the bytes of a vocabulary without visiting its strings.
         (Some(a), Some(b)) => {
             a.element_type() == b.element_type()
                 && a.len() == b.len()
@@ -347,7 +353,7 @@ fn changes(before: &MetadataBuf, after: &MetadataBuf) -> Vec<KeyChange> {
     changes
 }
 
-/// A note about the keys that still begin with the name of the architecture that the file had.
+/// Returns a remark about keys that still begin with the name of the old architecture.
 fn left_behind(before: &MetadataBuf, after: &MetadataBuf) -> Option<String> {
     let old = before.get(keys::GENERAL_ARCHITECTURE)?;
     let prefix = [old.as_raw_str()?.as_bytes(), b"."].concat();
@@ -361,8 +367,8 @@ fn left_behind(before: &MetadataBuf, after: &MetadataBuf) -> Option<String> {
     })
 }
 
-/// Holds what the edits changed against what readers need. What was wrong before and was not
-/// touched stays as it is.
+/// Checks the changed keys against the requirements of readers. Faults of unchanged keys are not
+/// reported.
 fn check(
     before: &MetadataBuf,
     after: &MetadataBuf,
@@ -389,7 +395,7 @@ fn check(
     {
         check_alignment(&value, notes).map_err(|error| error.key(keys::GENERAL_ALIGNMENT))?;
     }
-    // What says that a file is a shard can be taken from it, though only as a whole.
+    // The `split.*` keys can be removed only all together.
     let left = || after.iter().any(|(key, _)| key.as_bytes().starts_with(b"split."));
     let of_set = changes.iter().filter(|change| change.key.starts_with(b"split."));
     if let Some(change) = of_set.max_by_key(|change| change.after)
@@ -441,8 +447,8 @@ fn check_alignment(value: &Value<'_>, notes: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// The arrays of the vocabulary go by token, so they are as long as each other and as the
-/// embedding.
+/// Checks that the arrays with an element per token have the same length, which is the number of rows
+/// of the embedding.
 fn check_vocabulary(
     before: &MetadataBuf,
     after: &MetadataBuf,
@@ -473,4 +479,47 @@ fn check_vocabulary(
             .key(keys::TOKENIZER_TOKENS));
     }
     Ok(())
+}
+
+/// Returns the type of a key by the specification, for a model of this architecture: from the
+/// description of the architecture, otherwise from the keys that all architectures have. For a key
+/// that may be a value or an array, `list` selects the array.
+pub(crate) fn standard_type(key: &str, architecture: Option<&str>, list: bool) -> Option<KeyType> {
+    let described = architecture
+        .and_then(Architecture::builtin)
+        .and_then(|architecture| architecture.key_types(key));
+    // A key with one number for all layers can have an array with one number per layer.
+    let standard = || {
+        StandardKey::of(key)
+            .filter(|standard| !list || !standard.is_of_architecture())
+            .map(|standard| standard.types())
+    };
+    let (single, element) = described.or_else(standard).or_else(|| by_rule(key))?;
+    let (single, element) = (single.map(KeyType::single), element.map(KeyType::array));
+    if list { element.or(single) } else { single.or(element) }
+}
+
+/// Returns the type of an unlisted key by that of related keys.
+fn by_rule(key: &str) -> Option<(Option<ValueType>, Option<ValueType>)> {
+    let value_type = match key {
+        _ if key.starts_with("general.sampling.") => ValueType::F32,
+        _ if key.starts_with("general.") || key.starts_with("tokenizer.chat_template") => {
+            ValueType::STRING
+        }
+        _ if key.starts_with("tokenizer.ggml.") && key.ends_with("_token_id") => ValueType::U32,
+        _ => return None,
+    };
+    Some((Some(value_type), None))
+}
+
+/// Returns the key of a special token by its short name (`pad`), or by the name in the key
+/// (`padding`), which other tools use.
+pub(crate) fn special_token_key(role: &str) -> Option<&'static str> {
+    let role = if role == "separator" { "sep" } else { role };
+    let is_in = |key: &str| {
+        let name = key.strip_prefix("tokenizer.ggml.");
+        name.and_then(|name| name.strip_suffix("_token_id")) == Some(role)
+    };
+    let mut tokens = keys::SPECIAL_TOKENS.iter();
+    tokens.find(|(name, key)| *name == role || is_in(key)).map(|(_, key)| *key)
 }

@@ -1,50 +1,52 @@
-//! The findings of the rules in an edited file.
+//! The rules of `ggmill-check` and edits: the findings in an edited file, and fixes as edits.
 
 use std::collections::HashSet;
+use std::path::Path;
 
 use ggmill_check::{
-    Diagnostic, Fix, Group, Input, Options, OwnedSubject, Severity, check, meant_key,
+    Diagnostic, Fix, FixValue, Group, Input, Options, OwnedSubject, Severity, check, meant_key,
     template_fault,
 };
 use ggmill_core::{Decoder, Limits, Model, RawStr, keys};
-use ggmill_pipeline::{Error, ErrorKind, Result};
+use ggmill_pipeline::{Error, ErrorKind, Report, Result};
+use ggmill_text::Glob;
 
-use crate::{EditMethod, EditPlan, Edited, Editor};
+use crate::{Edit, EditMethod, EditPlan, EditSyntaxError, EditValue, Edited, Editor, KeyType};
 
-/// Findings of one rule that are compared between the file before and after an edit.
-const COMPARED: usize = 10_000;
+/// How many findings of a rule are compared between the file before and after an edit.
+const MAX_FINDINGS: usize = 10_000;
 
-/// The findings that an edit leads to, before or after it is made.
+/// The findings about an edited file.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct EditFindings {
-    /// Errors that the file does not have before the edit: a reason not to make it. Worst first.
+    /// Errors that the edit introduces, for which it should be refused. Worst first.
     pub new_errors: Vec<Diagnostic>,
-    /// The other findings about changed keys, and the other findings that the file does not have
-    /// before the edit. Worst first.
+    /// The other findings about changed keys, and the other findings that the edit introduces. Worst
+    /// first.
     pub diagnostics: Vec<Diagnostic>,
-    /// New keys that are nearly those that programs look for.
-    pub misspelled: Vec<Misspelt>,
+    /// New keys that look like misspelled standard keys.
+    pub misspelled: Vec<MisspelledKey>,
 }
 
-/// A key that is nearly one that programs look for.
+/// A new key that looks like a misspelled standard key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Misspelt {
+pub struct MisspelledKey {
     /// The key.
     pub key: String,
-    /// The standard key that it resembles.
+    /// The standard key that was probably meant.
     pub meant: String,
 }
 
-/// Errors that are named when an edit is refused for them.
+/// The maximum number of errors in the reason for a refusal.
 const MAX_NAMED: usize = 3;
 
 impl EditFindings {
-    /// Why the edit should not be made unless that was asked for: a new key that is nearly a known
-    /// one, or errors that the file does not have before.
+    /// Returns why the edit should be refused: a new key looks misspelled, or the edit introduces
+    /// errors.
     pub fn refusal(&self) -> Option<String> {
-        if let Some(Misspelt { key, meant }) = self.misspelled.first() {
+        if let Some(MisspelledKey { key, meant }) = self.misspelled.first() {
             let (key, meant) = (RawStr::from(&**key), RawStr::from(&**meant));
             return Some(format!("key {key:?} is not a known key; did you mean {meant}?"));
         }
@@ -61,10 +63,10 @@ impl EditFindings {
     }
 }
 
-/// Applies the rules about metadata to a file as an edit leaves it; how tensors lie is the writer's
-/// concern. Reads no tensor data.
+/// Applies the rules about metadata to the file as a plan would leave it. The layout of tensors is not
+/// checked, because the writer ensures it. Reads no tensor data.
 ///
-/// Fails when the edited header cannot be made or read.
+/// Fails if the edited header cannot be made or parsed.
 pub fn edit_findings(editor: &Editor, plan: &EditPlan) -> Result<EditFindings> {
     let (mut findings, edited) = (EditFindings::default(), plan.edited());
     if *plan.method() == EditMethod::Unchanged {
@@ -80,13 +82,13 @@ pub fn edit_findings(editor: &Editor, plan: &EditPlan) -> Result<EditFindings> {
     else {
         return Ok(findings);
     };
-    let options = Options::default().with_findings_per_rule(COMPARED);
+    let options = Options::default().with_findings_per_rule(MAX_FINDINGS);
     let told = |diagnostic: &Diagnostic| {
         (diagnostic.rule.code, diagnostic.subject.to_string(), diagnostic.message.clone())
     };
     let before = check(&Input::new(before), &options);
     let known: HashSet<_> = before.diagnostics().iter().map(told).collect();
-    // A value that is wrong in another way than before is no worse.
+    // A different error of the same rule about the same key is not a new error.
     let fault = |diagnostic: &Diagnostic| (diagnostic.rule.code, diagnostic.subject.to_string());
     let faults: HashSet<_> = before
         .diagnostics()
@@ -117,7 +119,7 @@ pub fn edit_findings(editor: &Editor, plan: &EditPlan) -> Result<EditFindings> {
     Ok(findings)
 }
 
-/// Whether the rules of a group are about what an edit changes.
+/// Returns `true` for a group of rules about metadata.
 fn is_of_metadata(group: Group) -> bool {
     !matches!(
         group,
@@ -125,21 +127,20 @@ fn is_of_metadata(group: Group) -> bool {
     )
 }
 
-/// The new keys that are nearly others that programs look for, be those in the file or not: what a
-/// caller may want to ask about before it writes.
-pub fn misspelled_keys(edited: &Edited) -> Vec<Misspelt> {
+/// Returns the new keys that look like misspelled standard keys.
+pub fn misspelled_keys(edited: &Edited) -> Vec<MisspelledKey> {
     let architecture = edited.metadata().get(keys::GENERAL_ARCHITECTURE);
     let architecture = architecture.as_ref().and_then(ggmill_core::Value::as_str);
     let new = edited.changes().iter().filter(|change| change.after && !change.before);
     new.filter_map(|change| {
         let key = RawStr::new(&change.key).to_str().ok()?.to_owned();
         let meant = meant_key(&key, architecture)?;
-        Some(Misspelt { key, meant })
+        Some(MisspelledKey { key, meant })
     })
     .collect()
 }
 
-/// The chat templates among the changes that do not parse: the key, escaped, and what is wrong.
+/// Returns the changed chat templates that do not parse: each key, escaped, with the error.
 pub fn broken_templates(edited: &Edited) -> Vec<(String, String)> {
     let changed = edited.changes().iter().filter(|change| {
         let rest = change.key.strip_prefix(keys::TOKENIZER_CHAT_TEMPLATE.as_bytes());
@@ -152,4 +153,71 @@ pub fn broken_templates(edited: &Edited) -> Vec<(String, String)> {
             Some((RawStr::new(&change.key).to_string(), fault))
         })
         .collect()
+}
+
+impl Edit {
+    /// Returns the edit that makes a fix; `None` for a fix that rewrites the file.
+    ///
+    /// ```
+    /// use ggmill_check::Fix;
+    /// use ggmill_edit::Edit;
+    /// let fix = Fix::Rename { from: "general.naem".into(), to: "general.name".into() };
+    /// assert_eq!(Edit::from_fix(&fix)?, Some(Edit::Rename { from: "general.naem".into(), to: "general.name".into() }));
+    /// assert_eq!(Edit::from_fix(&Fix::Rewrite)?, None);
+    /// # Ok::<(), ggmill_pipeline::Error>(())
+    /// ```
+    ///
+    /// Fails for a type that no edit sets.
+    pub fn from_fix(fix: &Fix) -> Result<Option<Self>> {
+        Ok(match fix {
+            Fix::Set { key, value_type, value } => {
+                let key_type: KeyType = value_type.to_string().parse().map_err(|error| {
+                    Error::caused(ErrorKind::Edit, EditSyntaxError::KeyType(error))
+                })?;
+                Some(Self::Set {
+                    key: key.clone(),
+                    key_type: Some(key_type),
+                    value: edit_value(value),
+                })
+            }
+            Fix::Rename { from, to } => Some(Self::Rename { from: from.clone(), to: to.clone() }),
+            Fix::Unset { key } => Some(Self::Unset(Glob::literal(key))),
+            _ => None,
+        })
+    }
+}
+
+/// Returns a value for an edit that declares its type.
+fn edit_value(value: &FixValue) -> EditValue {
+    match value {
+        FixValue::String(text) => EditValue::Text(text.clone()),
+        other => EditValue::Text(other.to_string()),
+    }
+}
+
+/// Applies fixes to a file: edits its metadata, in place if that is safe, or rewrites the file as
+/// version 3 if a fix requires that. The file is locked meanwhile, and it is replaced only when the new
+/// one is complete. Returns remarks for the user.
+///
+/// Fails like [`Editor::apply`], for one shard of a set that would have to be rewritten, and if
+/// `progress` stops it. The file is unchanged then.
+pub fn apply_fixes<'a>(
+    path: &Path,
+    fixes: impl IntoIterator<Item = &'a Fix>,
+    progress: &mut Report<'_>,
+) -> Result<Vec<String>> {
+    let (mut edits, mut rewrites) = (Vec::new(), false);
+    for fix in fixes {
+        rewrites |= *fix == Fix::Rewrite;
+        edits.extend(Edit::from_fix(fix)?);
+    }
+    if edits.is_empty() && !rewrites {
+        return Ok(Vec::new());
+    }
+    let mut editor = Editor::open(path)?;
+    let edited = if edits.is_empty() { editor.unchanged()? } else { editor.edit(&edits)? };
+    let plan = if rewrites { editor.plan_rewrite(edited)? } else { editor.plan(edited)? };
+    let notes = plan.edited().notes().to_vec();
+    editor.apply(plan, progress)?;
+    Ok(notes)
 }
