@@ -108,14 +108,23 @@ impl Architecture {
     /// The longest description, in bytes.
     pub const MAX_LEN: usize = 1 << 20;
 
-    /// Reads a description that may include these parts.
-    pub(crate) fn read(toml: &str, parts: &dyn Parts) -> Result<Self> {
+    /// Reads a description that may include these parts, with the source of its graphs where that has
+    /// a file of its own.
+    pub(crate) fn read(toml: &str, source: Option<&str>, parts: &dyn Parts) -> Result<Self> {
         if toml.len() > Self::MAX_LEN {
             let [len, limit] = ByteSize::both(toml.len(), Self::MAX_LEN);
             let message = format!("the description has {len}, the limit is {limit}");
             return Err(Error::new(ErrorKind::Limit, message));
         }
-        let raw = toml::from_str(toml).map_err(|error| syntax(toml, &error))?;
+        let mut raw: RawArchitecture =
+            toml::from_str(toml).map_err(|error| syntax(toml, &error))?;
+        if let Some(source) = source {
+            if raw.computation.is_some() {
+                let message = "computation: the source has a file of its own";
+                return Err(Error::description(message).within(&raw.name));
+            }
+            raw.computation = Some(source.to_owned());
+        }
         Self::of_raw(raw, parts)
     }
 

@@ -87,10 +87,26 @@ impl Architecture {
         Self::parse_with_parts(toml, &[])
     }
 
+    /// Reads a description whose computation graphs have a source file of their own.
+    ///
+    /// Errors in the source begin with its line and column.
+    pub fn parse_with_source(toml: &str, source: &str) -> Result<Self> {
+        Self::parse_files(toml, Some(source), &[])
+    }
+
     /// Reads a description that may include parts of the caller's, name and text of each; they go
     /// before those that come with this library.
     pub fn parse_with_parts(toml: &str, parts: &[(&str, &str)]) -> Result<Self> {
-        let architecture = Self::read(toml, &AllParts(parts))?;
+        Self::parse_files(toml, None, parts)
+    }
+
+    /// Reads the files of a description: the tables, the source of the graphs, and parts.
+    pub(crate) fn parse_files(
+        toml: &str,
+        source: Option<&str>,
+        parts: &[(&str, &str)],
+    ) -> Result<Self> {
+        let architecture = Self::read(toml, source, &AllParts(parts))?;
         architecture.check_graph()?;
         Ok(architecture)
     }
@@ -124,8 +140,8 @@ impl Architecture {
         BUILTIN.iter().find(|builtin| builtin.name == name).map(Builtin::get)
     }
 
-    /// The text of the built-in description with this name, in TOML: to read, or to begin a
-    /// description of one's own with.
+    /// Returns the text of the built-in description with this name, in TOML with the source of its
+    /// computation graphs: to read, or as the start of a new description.
     ///
     /// ```
     /// use ggmill_arch::Architecture;
@@ -174,7 +190,7 @@ mod tests {
                     continue;
                 }
                 let text = fs::read_to_string(&path).unwrap();
-                let read = Architecture::read(&text, &BuiltinParts);
+                let read = Architecture::read(&text, None, &BuiltinParts);
                 let read = read.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
                 assert_eq!(read.is_projector(), is_projector, "{}", path.display());
                 let name = path.file_stem().unwrap().to_str().unwrap();

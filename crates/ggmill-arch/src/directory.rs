@@ -4,9 +4,9 @@ use crate::architecture::Architecture;
 use crate::error::{Error, Result};
 
 /// Text files of descriptions, by their paths in a directory with `/` between names: an
-/// architecture in each file, and the parts that they include in `parts`. Where there are
-/// directories `architectures` and `projectors`, the descriptions are in them, otherwise beside
-/// `parts`.
+/// architecture in each TOML file, the source of its computation graphs in the file of the same name
+/// with the ending `py`, and the parts that they include in `parts`. Where there are directories
+/// `architectures` and `projectors`, the descriptions are in them, otherwise beside `parts`.
 ///
 /// ```
 /// use ggmill_arch::{Architecture, DescriptionFiles};
@@ -31,10 +31,11 @@ impl DescriptionFiles {
         Self::default()
     }
 
-    /// Whether the file of this path has a place among the descriptions.
+    /// Returns `true` if the file of this path has a place among the descriptions.
     pub fn takes(path: &str) -> bool {
         let (directory, name) = split(path);
-        Self::DIRECTORIES.contains(&directory) && name.strip_suffix(".toml").is_some()
+        let is_source = name.ends_with(".py") && directory != "parts";
+        Self::DIRECTORIES.contains(&directory) && (name.ends_with(".toml") || is_source)
     }
 
     /// Adds a file. One without a place is ignored.
@@ -46,14 +47,18 @@ impl DescriptionFiles {
     pub fn parse(mut self) -> core::result::Result<Vec<Architecture>, (String, Error)> {
         self.files.sort();
         let in_directory = |wanted: &'static str| {
-            let files = self.files.iter().filter(|(path, _)| Self::takes(path));
+            let files = self.files.iter();
+            let files = files.filter(|(path, _)| Self::takes(path) && path.ends_with(".toml"));
             files.filter(move |(path, _)| split(path).0 == wanted)
         };
         let parts: Vec<(&str, &str)> = in_directory("parts")
             .map(|(path, text)| (split(path).1.trim_end_matches(".toml"), text.as_str()))
             .collect();
         let read = |(path, text): &(String, String)| -> core::result::Result<_, _> {
-            let parsed: Result<_> = Architecture::parse_with_parts(text, &parts);
+            let source = path.strip_suffix("toml").map(|stem| format!("{stem}py"));
+            let source = self.files.iter().find(|(other, _)| Some(other) == source.as_ref());
+            let source = source.map(|(_, source)| source.as_str());
+            let parsed: Result<_> = Architecture::parse_files(text, source, &parts);
             parsed.map_err(|error| (path.clone(), error))
         };
         let own = || in_directory("architectures").chain(in_directory("projectors"));

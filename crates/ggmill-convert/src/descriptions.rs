@@ -29,8 +29,16 @@ pub fn read_descriptions(paths: &[impl AsRef<Path>]) -> Result<Vec<Architecture>
             found.extend(of_directory(path)?);
             continue;
         }
-        let text = text(&RandomAccess::open(path)?)?;
-        found.push(Architecture::parse(&text).map_err(|error| wrong(path, error))?);
+        let toml = text(&RandomAccess::open(path)?)?;
+        // The source of its computation graphs may have a file of its own.
+        let source = path.with_extension("py");
+        let parsed = if path.extension().is_some_and(|ending| ending == "toml") && source.is_file()
+        {
+            Architecture::parse_with_source(&toml, &text(&RandomAccess::open(&source)?)?)
+        } else {
+            Architecture::parse(&toml)
+        };
+        found.push(parsed.map_err(|error| wrong(path, error))?);
     }
     Ok(found)
 }

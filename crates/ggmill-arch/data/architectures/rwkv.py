@@ -1,9 +1,8 @@
 """RWKV 4: a weighted mean of values that decays by the channel, and a squared ReLU with a gate; both look
 at mixtures of the token and the one before."""
 
-def between(h, last, weight):
-    """The mixture: h times the weight, and the token before times 1 minus the weight."""
-    s = last
+def between(h, s, weight):
+    """h times the weight, plus 1 minus the weight times that of the token before; s is the difference."""
     return h + (s - s * weight)
 
 def layer(x, i):

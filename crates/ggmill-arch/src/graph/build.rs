@@ -141,8 +141,9 @@ impl<'a> Builder<'a> {
         self.nodes.len()
     }
 
-    pub(super) fn spend(&self) -> Outcome<()> {
-        self.scope.spend(1)
+    /// Takes steps from what is left for the model.
+    pub(super) fn spend(&self, steps: usize) -> Outcome<()> {
+        self.scope.spend(steps)
     }
 
     /// Returns the value of a hyperparameter.

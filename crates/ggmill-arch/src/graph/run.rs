@@ -19,6 +19,9 @@ use crate::value::ParameterValue;
 
 /// Calls within each other.
 const MAX_CALLS: usize = 16;
+/// Lists within each other, and the values of a list with all within it.
+const MAX_LISTS: usize = 8;
+const MAX_VALUES: usize = 1 << 16;
 /// The most names whose values an error states.
 const MAX_SHOWN: usize = 8;
 
@@ -259,7 +262,7 @@ impl<'a> Run<'a> {
 
     /// Evaluates an expression; a fault gets the place of the innermost one.
     fn value(&mut self, expr: &'a Expr, frame: &Frame<'a>) -> Result<Value, Fault> {
-        self.builder.spend()?;
+        self.builder.spend(1)?;
         self.evaluate(expr, frame).map_err(|fault| match fault {
             Fault::Text(text) => self.at(expr.span, Some(expr), frame, &text),
             other => other,
@@ -270,7 +273,11 @@ impl<'a> Run<'a> {
         Ok(match &expr.kind {
             Kind::Literal(value) => Value::Known(value.clone()),
             Kind::Local(name) => match frame.values.get(&**name) {
-                Some(value) => value.clone(),
+                Some(value) => {
+                    // A copy of a list costs as much as the list has.
+                    self.builder.spend(size(value).0)?;
+                    value.clone()
+                }
                 None => return Err(Fault::Text("has no value here".into())),
             },
             Kind::Hyperparameter(name) => Value::Known(self.builder.number(name)?),
@@ -305,7 +312,7 @@ impl<'a> Run<'a> {
                 for part in parts {
                     values.push(self.value(part, frame)?);
                 }
-                Value::List(values)
+                list(values)?
             }
             Kind::Comprehension(variable, parts) => {
                 let [over, element] = &**parts;
@@ -319,7 +326,7 @@ impl<'a> Run<'a> {
                     inner.values.insert(variable, number);
                     values.push(self.value(element, &inner)?);
                 }
-                Value::List(values)
+                list(values)?
             }
             Kind::Not(inner) => bool(!self.condition(inner, frame, false)?),
             Kind::IsNone(inner) => {
@@ -422,6 +429,7 @@ impl<'a> Run<'a> {
                     _ => (0, numbers.first().copied().unwrap_or(0)),
                 };
                 let count = u64::try_from(end.saturating_sub(start)).unwrap_or(0);
+                self.builder.spend(usize::try_from(count).unwrap_or(usize::MAX))?;
                 if count > MAX_TENSORS {
                     let fault = format!("has {count} numbers, the limit is {MAX_TENSORS}");
                     return Err(Fault::Text(fault));
@@ -512,6 +520,28 @@ impl<'a> Run<'a> {
             if shown.is_empty() { String::new() } else { format!(", where {}", shown.join(", ")) };
         Fault::Located(format!("{place}: {fault}{shown}"))
     }
+}
+
+/// Returns how many values a list has with all within it, and how deep it is.
+fn size(value: &Value) -> (usize, usize) {
+    let Value::List(values) = value else { return (0, 0) };
+    let (all, depth) = values
+        .iter()
+        .map(size)
+        .fold((values.len(), 0), |all, one| (all.0.saturating_add(one.0), all.1.max(one.1)));
+    (all, depth.saturating_add(1))
+}
+
+/// Returns a list of at most so many values, and no deeper than others.
+fn list(values: Vec<Value>) -> Outcome<Value> {
+    let value = Value::List(values);
+    let (all, depth) = size(&value);
+    if all > MAX_VALUES || depth > MAX_LISTS {
+        return Err(format!(
+            "is a list of {all} values in {depth} levels, the limit is {MAX_VALUES} in {MAX_LISTS}"
+        ));
+    }
+    Ok(value)
 }
 
 fn bool(value: bool) -> Value {

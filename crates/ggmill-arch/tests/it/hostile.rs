@@ -321,3 +321,55 @@ fn what_a_description_has_many_times_is_bounded() {
     );
     assert_eq!(Architecture::parse(&whole).unwrap().outline().count(), 4000);
 }
+
+/// A description with this function for the graph.
+fn with_computation(source: &str) -> String {
+    description("", "", "[[tensors]]\n[tensors.tensor]\n\"t.weight\" = { shape = [4, 8], role = \"norm\", from = [\"t\"] }\n")
+        .replace("[parameters]", &format!("computation = '''\n{source}'''\n[parameters]"))
+        .replace("from = [\"n\"]", "default = 1")
+}
+
+#[test]
+fn programs_are_bounded() {
+    let nested = |open: &str, count: usize, close: &str| {
+        let value = format!("{}1{}", open.repeat(count), close.repeat(count));
+        format!("def model():\n    x = {value}\n    return logits(embed(t, tokens))\n")
+    };
+    let blocks: String = (1..40).map(|depth| format!("{}if True:\n", "  ".repeat(depth))).collect();
+    // Each function calls the one before it twice.
+    let calls: String =
+        (1..30).map(|n| format!("def f{n}(x):\n    return f{}(f{}(x))\n", n - 1, n - 1)).collect();
+    let functions: String = (0..300).map(|n| format!("def f{n}():\n    return 1\n")).collect();
+    let ring = "def a():\n    return b()\ndef b():\n    return a()\ndef model():\n    return a()\n";
+    for (source, expected) in [
+        (nested("(", 1000, ")"), "nested deeper"),
+        (nested("-", 1000, ""), "nested deeper"),
+        (nested("not ", 1000, ""), "nested deeper"),
+        (nested("[", 1000, "]"), "nested deeper"),
+        (nested("1 + ", 1000, ""), "more than 128 operators"),
+        (nested("1 if True else ", 1000, ""), "nested deeper"),
+        (format!("def model():\n{blocks}"), "more than 16 blocks"),
+        (format!("{functions}def model():\n    return 1\n"), "more than 256 functions"),
+        (ring.to_owned(), "calls itself"),
+        (
+            format!("def f0(x):\n    return x\n{calls}def model():\n    return logits(f29(embed(t, tokens)))\n"),
+            "more than 16 calls within each other",
+        ),
+        (
+            "def model():\n    for i in range(60000):\n        for j in range(60000):\n            x = i\n    return logits(embed(t, tokens))\n".to_owned(),
+            "too many steps",
+        ),
+        (
+            "def model():\n    x = [1]\n    for i in range(100):\n        x = [x, x]\n    return logits(embed(t, tokens))\n".to_owned(),
+            "the limit is 65536 in 8",
+        ),
+        (
+            "def model():\n    x = range(60000)\n    for i in range(60000):\n        y = x\n    return logits(embed(t, tokens))\n".to_owned(),
+            "too many steps",
+        ),
+        ("x".repeat(300_000), "the limit is"),
+    ] {
+        let error = refused(&with_computation(&source)).to_string();
+        assert!(error.contains(expected), "{expected}: {error}");
+    }
+}

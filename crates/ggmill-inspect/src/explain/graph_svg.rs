@@ -30,7 +30,7 @@ text{font:12px ui-monospace,monospace;fill:currentColor}.label{font-style:italic
 /// let llama = Architecture::builtin("llama").ok_or("built in")?;
 /// let groups = llama.graph_outline().ok_or("has a graph")?;
 /// let svg = ggmill_inspect::explain::graph_svg(llama.title(), &groups);
-/// assert!(svg.starts_with("<svg ") && svg.contains("rows(token_embd, tokens)"));
+/// assert!(svg.starts_with("<svg ") && svg.contains("embed(token_embd, tokens)"));
 /// # Ok::<(), &str>(())
 /// ```
 pub fn graph_svg(title: &str, groups: &[StepsOutline]) -> String {
