@@ -326,7 +326,8 @@ impl FilePlan<'_> {
         let total = files.iter().fold(0u64, |total, (_, len)| total.saturating_add(*len));
         let len = if space { total } else { 0 };
         if let Content::Npy { directory: Some((directory, true)) } = &self.what {
-            return start(directory, inputs, false, len).map(drop);
+            // Without the separator at its end, the path is one that a file could have.
+            return start(directory.components().as_path(), inputs, false, len).map(drop);
         }
         files.iter().try_for_each(|(path, _)| start(path, inputs, *overwrite, len).map(drop))
     }
