@@ -127,6 +127,7 @@ pub(crate) enum Detail {
     Row { row: u64, rows: u64 },
     Place { end: u64, size: u64 },
     NoPart { part: usize, parts: usize },
+    OneSource { parts: usize },
     ByteOrder { ggml_type: GgmlType },
     NotBlocks { ggml_type: GgmlType, found: u64, block: u32 },
     Shards { shard: Option<usize>, name: Box<[u8]>, fault: ShardFault },
@@ -356,6 +357,9 @@ impl fmt::Display for Detail {
             }
             Self::NoPart { part, parts } => {
                 write!(f, "file {part} was requested, counted from 0, but the model has {parts}")
+            }
+            Self::OneSource { parts } => {
+                write!(f, "one source was given for a model of {parts} files")
             }
             Self::ByteOrder { ggml_type } => {
                 write!(f, "the byte order within blocks of {ggml_type} is not known")

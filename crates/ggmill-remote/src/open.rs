@@ -64,7 +64,7 @@ impl Client {
     /// it is not GGUF at all.
     pub fn salvage(&self, location: &Location) -> Result<Model> {
         let (header, faults, file) = self.header(location, FIRST)?;
-        Ok(Model::from_header(header, faults).with_source(file))
+        model_of(header, faults, file)
     }
 
     /// Asks for a file, whatever is in it: for its length, and to read it by position.
@@ -104,7 +104,7 @@ impl Client {
             return Err(Error::of_core(file.target().name(), fault, missing));
         }
         let found = file.target().location();
-        Ok((Model::from_header(header, Vec::new()).with_source(file), found))
+        Ok((model_of(header, Vec::new(), file)?, found))
     }
 
     /// The model of a shard with its siblings.
@@ -165,4 +165,10 @@ impl Client {
         }
         Model::from_shards(shards).map_err(|error| Error::of_core(&found.to_string(), error, None))
     }
+}
+
+fn model_of(header: Header, faults: Vec<Fault>, file: RemoteFile) -> Result<Model> {
+    let name = file.target().name().to_owned();
+    let model = Model::from_header(header, faults).with_source(file);
+    model.map_err(|error| Error::of_core(&name, error, None))
 }

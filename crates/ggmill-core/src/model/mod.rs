@@ -84,9 +84,11 @@ impl Model {
         Self::of_part(Part::of_header(header, faults))
     }
 
-    /// A model whose header has been read already, with the file that its tensor data is read from:
-    /// for those who feed a [`Decoder`](crate::Decoder) themselves because they know better how to
-    /// read the beginning of their files.
+    /// Sets the file that tensor data is read from, for a model of one file whose header was read
+    /// separately: with a [`Decoder`](crate::Decoder) that the caller feeds.
+    ///
+    /// Fails with [`ErrorKind::Misuse`] for a model of several files, each of which needs its own
+    /// source: set it before [`Model::from_shards`].
     ///
     /// ```
     /// # use ggmill_core::{Builder, Decoder, GgmlType, Limits, Model, Shape};
@@ -94,15 +96,17 @@ impl Model {
     /// # file.extend([7; 32]);
     /// let mut decoder = Decoder::new(Some(file.len() as u64), &Limits::default());
     /// decoder.feed(&file)?;
-    /// let model = Model::from_header(decoder.finish()?, Vec::new()).with_source(file);
+    /// let model = Model::from_header(decoder.finish()?, Vec::new()).with_source(file)?;
     /// assert_eq!(model.read_tensor(&model.tensor("w")?)?, [7; 8]);
     /// # Ok::<(), ggmill_core::Error>(())
     /// ```
-    #[must_use]
-    pub fn with_source(mut self, source: impl ReadAt + 'static) -> Self {
-        let source: Arc<dyn ReadAt> = Arc::new(source);
-        self.parts = self.parts.into_iter().map(|part| part.over(Arc::clone(&source))).collect();
-        self
+    pub fn with_source(mut self, source: impl ReadAt + 'static) -> Result<Self> {
+        let [part] = &mut *self.parts else {
+            let parts = self.parts.len();
+            return Err(Error::new(ErrorKind::Misuse, Detail::OneSource { parts }));
+        };
+        part.set_source(Arc::new(source));
+        Ok(self)
     }
 
     fn of_part(part: Part) -> Self {

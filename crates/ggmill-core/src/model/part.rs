@@ -58,8 +58,8 @@ impl Part {
         Self { index, header: Some(header), source: None, faults, number: 0 }
     }
 
-    pub(super) fn over(self, source: Arc<dyn ReadAt>) -> Self {
-        Self { source: Some(source), ..self }
+    pub(super) fn set_source(&mut self, source: Arc<dyn ReadAt>) {
+        self.source = Some(source);
     }
 
     pub(super) fn numbered(self, number: usize) -> Self {

@@ -236,6 +236,15 @@ fn shards_are_one_model() {
 }
 
 #[test]
+fn one_source_does_not_replace_those_of_several_files() {
+    let shards = [shard(0, 2, &["a"]), shard(1, 2, &["b"])];
+    // One source for both files would read the bytes of "a" as those of "b".
+    let error = set(&shards).unwrap().with_source(shards[0].clone()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misuse);
+    assert_eq!(error.to_string(), "one source was given for a model of 2 files");
+}
+
+#[test]
 fn files_that_are_no_set() {
     let told = |shards: &[Vec<u8>]| {
         let error = set(shards).unwrap_err();
