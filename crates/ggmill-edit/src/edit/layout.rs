@@ -326,7 +326,7 @@ impl<'a> OldHeader<'a> {
     /// The last look before anything is written: the new header must read, and place every tensor
     /// where it is.
     fn check(&self, plan: &EditPlan) -> Result<()> {
-        if self.edit.leads_to_the_tensors(&plan.header, plan.new_len).map_err(refused)? {
+        if self.edit.preserves_tensor_offsets(&plan.header, plan.new_len).map_err(refused)? {
             Ok(())
         } else {
             Err(Error::new(
