@@ -1,11 +1,31 @@
-//! The only place where bytes become integers: checked, aware of byte order and of where it is.
+//! The only place where bytes are decoded to integers: byte order, checked reads, and the position of
+//! each error.
 
-use crate::endian::Endian;
 use crate::error::{Detail, Error, ErrorKind};
 use crate::{RawStr, ValueType};
 
-/// How numbers are written in one file: byte order, and whether counts and lengths have 64 bits
-/// (versions 2 and 3) or 32 (version 1).
+/// The byte order of the numbers in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[expect(clippy::exhaustive_enums, reason = "byte order is little-endian or big-endian")]
+pub enum Endian {
+    /// Least significant byte first: almost every file.
+    #[default]
+    Little,
+    /// Most significant byte first, for machines such as s390x.
+    Big,
+}
+
+impl core::fmt::Display for Endian {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.pad(match self {
+            Self::Little => "little",
+            Self::Big => "big",
+        })
+    }
+}
+
+/// The encoding of numbers in a file: byte order, and the width of counts and lengths, which is 64
+/// bits in versions 2 and 3 and 32 bits in version 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Encoding {
     pub(crate) endian: Endian,
@@ -13,11 +33,10 @@ pub(crate) struct Encoding {
 }
 
 impl Encoding {
-    /// Version 3, little-endian: the form in which [`MetadataBuf`](crate::MetadataBuf) keeps
-    /// values.
+    /// The encoding of values in a [`MetadataBuf`](crate::MetadataBuf): version 3, little-endian.
     pub(crate) const CANONICAL: Self = Self { endian: Endian::Little, wide: true };
 
-    /// Bytes of a count or length.
+    /// Returns the number of bytes of a count or length.
     pub(crate) const fn length_size(self) -> u64 {
         if self.wide { 8 } else { 4 }
     }
@@ -57,11 +76,10 @@ decode! {
     u16 u16; i16 i16; u32 u32; i32 i32; u64 u64; i64 i64; f32 f32; f64 f64;
 }
 
-/// Why reading stopped.
+/// The reason why parsing stopped.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The file goes on, the bytes at hand do not: this many are needed, counted from the start of
-    /// the file.
+    /// More bytes of the file are needed: up to this offset from its start.
     Need(u64),
     /// The file is invalid.
     Fail(Error),
@@ -73,13 +91,13 @@ impl From<Error> for Stop {
     }
 }
 
-/// A position in the bytes at hand, which are the first `bytes.len()` of a file of `file_len`.
+/// A read position in `bytes`, the beginning of a file of `file_len` bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     position: u64,
     file_len: u64,
-    /// Nothing is read from here on: the limit of the header.
+    /// The offset at which [`Limits::header_bytes`](crate::Limits::header_bytes) ends the header.
     header_limit: u64,
     encoding: Encoding,
 }
@@ -89,8 +107,8 @@ impl<'a> Cursor<'a> {
         Self { bytes, position, file_len, header_limit: u64::MAX, encoding }
     }
 
-    /// This cursor, reading neither beyond this many bytes of the file nor beyond its length, even
-    /// where more bytes are at hand.
+    /// Restricts reads to the first `header_limit` bytes of the file, and to its length, even if
+    /// `bytes` has more.
     pub(crate) fn within(mut self, header_limit: u64) -> Self {
         let end = usize::try_from(header_limit.min(self.file_len)).unwrap_or(usize::MAX);
         self.bytes = self.bytes.get(..end).unwrap_or(self.bytes);
@@ -102,17 +120,17 @@ impl<'a> Cursor<'a> {
         self.position
     }
 
-    /// From here on numbers are written like this.
+    /// Sets the encoding of the numbers that follow.
     pub(crate) fn set_encoding(&mut self, encoding: Encoding) {
         self.encoding = encoding;
     }
 
-    /// Bytes between here and the end of the file, read or not.
+    /// Returns the number of bytes from the position to the end of the file, available or not.
     pub(crate) fn remain(&self) -> u64 {
         self.file_len.saturating_sub(self.position)
     }
 
-    /// The bytes at hand from here on.
+    /// Returns the available bytes from the position on.
     fn rest(&self) -> &'a [u8] {
         usize::try_from(self.position)
             .ok()
@@ -169,12 +187,12 @@ impl<'a> Cursor<'a> {
         Ok(self.encoding.endian.u64(self.array(what)?))
     }
 
-    /// A count or length: 64 bits, or 32 in version 1.
+    /// Reads a count or length: 64 bits, or 32 in version 1.
     pub(crate) fn length(&mut self, what: &'static str) -> Result<u64, Stop> {
         if self.encoding.wide { self.u64(what) } else { Ok(u64::from(self.u32(what)?)) }
     }
 
-    /// A string of at most `limit` bytes: its length, then its bytes.
+    /// Reads a string of at most `limit` bytes: its length, then its bytes.
     pub(crate) fn string(&mut self, limit: u64, what: &'static str) -> Result<RawStr<'a>, Stop> {
         let start = self.position;
         let len = self.length(what)?;
@@ -202,8 +220,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Skips strings, at most `count`, and says how many are after it now; fewer than `count` with
-    /// the reason they stopped.
+    /// Skips at most `count` strings. Returns the number of skipped strings and, if there are fewer
+    /// than `count`, the reason.
     ///
     /// This is where opening a file with a large vocabulary spends its time: each length says where
     /// the next one lies, so the loop cannot be faster than one load after the other. It is written
@@ -232,11 +250,11 @@ impl<'a> Cursor<'a> {
         limit: u64,
         length: impl Fn([u8; N]) -> u64,
     ) -> (u64, Result<(), Stop>) {
-        let at_hand = self.rest();
-        let mut rest = at_hand;
+        let available = self.rest();
+        let mut rest = available;
         let mut left = count;
-        // Carried from turn to turn is what lies after a length, not where the length lies: the
-        // next length is then one addition away, not two. A fifth faster.
+        // The loop carries the bytes after a length instead of the position of the length, so the
+        // next length is one addition away, not two. A fifth faster.
         let mut ahead = rest.split_first_chunk::<N>();
         while left > 0 {
             let Some((prefix, tail)) = ahead else { break };
@@ -244,22 +262,21 @@ impl<'a> Cursor<'a> {
             if len > tail.len() as u64 || len > limit {
                 break;
             }
-            // The cast keeps the value: it is at most `tail.len()`.
             #[expect(clippy::cast_possible_truncation, reason = "compared with a usize above")]
             let Some(next) = tail.get(len as usize..) else { break };
             rest = next;
             ahead = next.split_first_chunk::<N>();
             left = left.saturating_sub(1);
         }
-        let skipped = at_hand.len().saturating_sub(rest.len());
+        let skipped = available.len().saturating_sub(rest.len());
         self.position = self.position.saturating_add(skipped as u64);
-        // Whatever stopped the loop, the careful reader says in words.
-        let result = if left > 0 { self.fault_ahead(limit) } else { Ok(()) };
+        // The loop does not say why it stopped; reading the next string again returns the error.
+        let result = if left > 0 { self.error_of_next_string(limit) } else { Ok(()) };
         (count.saturating_sub(left), result)
     }
 
     #[cold]
-    fn fault_ahead(&self, limit: u64) -> Result<(), Stop> {
+    fn error_of_next_string(&self, limit: u64) -> Result<(), Stop> {
         let mut ahead = *self;
         ahead.string(limit, "string").map(|_| ())
     }

@@ -1,10 +1,10 @@
 //! Errors: the cause, the location, and who is responsible.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 
-use crate::shard_fault::ShardFault;
-use crate::{ByteSize, GgmlType, RawStr, ValueType};
+use crate::{ByteSize, Endian, GgmlType, RawStr, ValueType};
 
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = core::result::Result<T, E>;
@@ -21,19 +21,20 @@ pub enum ErrorKind {
     Truncated,
     /// The bytes contradict themselves or the specification in a way that cannot be represented.
     Malformed,
-    /// Within the format, beyond the [`Limits`](crate::Limits) in force or the memory there is.
+    /// The file is valid so far, but exceeds the [`Limits`](crate::Limits) or the available memory.
     Limit,
-    /// Well formed, but this library does not interpret it (such as an unpublished tensor type).
+    /// The file is valid, but this library cannot interpret a part of it, such as an unknown tensor
+    /// type.
     Unsupported,
     /// A requested key or tensor does not exist.
     Missing,
     /// A value exists, but has a different type from the requested one.
     WrongType,
-    /// The caller broke a rule of the interface; never caused by what a file says.
+    /// The caller broke a rule of the interface; never caused by the content of a file.
     Misuse,
-    /// The source of the bytes could not be read. [`Error::cause`] says more.
+    /// The source of the bytes could not be read. [`Error::cause`] has its error.
     Io,
-    /// The bytes are not those that were opened, or an edit of them was interrupted halfway.
+    /// The file was changed after it was opened, or an edit of it was interrupted.
     Changed,
     /// The files do not make up a whole model: a shard is missing, exists more than once, or
     /// belongs to another set.
@@ -41,7 +42,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// The name of the kind, in lower case with `_`, which does not change: `not_gguf`.
+    /// Returns the stable name of the kind, in snake case: `not_gguf`.
     pub fn name(self) -> &'static str {
         match self {
             Self::NotGguf => "not_gguf",
@@ -70,8 +71,8 @@ pub enum Subject<'a> {
     Tensor(RawStr<'a>),
 }
 
-/// An error with its kind, the absolute byte offset it was found at, and the key or tensor it is
-/// about. The size of a pointer.
+/// An error with its kind, the absolute byte offset of the fault, and the key or tensor concerned.
+/// It has the size of a pointer.
 ///
 /// The message says what was found and what was expected, in lower case and without a full stop:
 ///
@@ -97,7 +98,7 @@ enum OwnedSubject {
     Tensor(Box<[u8]>),
 }
 
-/// The facts behind a message. Private, so that detail can grow without breaking anyone.
+/// The facts in a message. Private, so that details can be added without a breaking change.
 #[derive(Debug)]
 pub(crate) enum Detail {
     Magic { found: [u8; 4] },
@@ -127,6 +128,7 @@ pub(crate) enum Detail {
     Row { row: u64, rows: u64 },
     Place { end: u64, size: u64 },
     NoPart { part: usize, parts: usize },
+    OneSource { parts: usize },
     ByteOrder { ggml_type: GgmlType },
     NotBlocks { ggml_type: GgmlType, found: u64, block: u32 },
     Shards { shard: Option<usize>, name: Box<[u8]>, fault: ShardFault },
@@ -141,8 +143,8 @@ impl Error {
         Self(Box::new(Inner { kind, offset: None, subject: OwnedSubject::None, detail }))
     }
 
-    /// The error of a source of bytes, with the kind that tells its readers most: [`ErrorKind::Io`]
-    /// where nothing else does.
+    /// Wraps the error of a source of bytes, with the most specific kind that applies: usually
+    /// [`ErrorKind::Io`].
     ///
     /// The message is that of the cause, and [`source`](core::error::Error::source) is the cause's
     /// own source, so that a program that prints the whole chain says everything once.
@@ -181,7 +183,7 @@ impl Error {
     #[must_use]
     pub(crate) fn key(mut self, key: &[u8]) -> Self {
         if matches!(self.0.subject, OwnedSubject::None) {
-            self.0.subject = OwnedSubject::Key(shortened(key));
+            self.0.subject = OwnedSubject::Key(truncated_name(key));
         }
         self
     }
@@ -189,22 +191,22 @@ impl Error {
     #[must_use]
     pub(crate) fn tensor(mut self, name: &[u8]) -> Self {
         if matches!(self.0.subject, OwnedSubject::None) {
-            self.0.subject = OwnedSubject::Tensor(shortened(name));
+            self.0.subject = OwnedSubject::Tensor(truncated_name(name));
         }
         self
     }
 
-    /// The kind of error.
+    /// Returns the kind of error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The absolute offset in the file, where there is one.
+    /// Returns the absolute offset in the file, if known.
     pub fn offset(&self) -> Option<u64> {
         self.0.offset
     }
 
-    /// The key or tensor the error is about, where there is one.
+    /// Returns the key or tensor that the error is about, if any.
     pub fn subject(&self) -> Option<Subject<'_>> {
         match &self.0.subject {
             OwnedSubject::None => match &self.0.detail {
@@ -218,8 +220,8 @@ impl Error {
         }
     }
 
-    /// Of files that do not make up a model, the place of the one the error is about among those
-    /// that were given.
+    /// Returns the index of the file that the error is about among those passed to
+    /// [`Model::from_shards`](crate::Model::from_shards).
     pub fn shard(&self) -> Option<usize> {
         match self.0.detail {
             Detail::Shards { shard, .. } => shard,
@@ -227,7 +229,7 @@ impl Error {
         }
     }
 
-    /// The error of the byte source, where it failed.
+    /// Returns the error of the source of bytes, for an error that [wraps](Error::caused) one.
     pub fn cause(&self) -> Option<&(dyn core::error::Error + Send + Sync + 'static)> {
         match &self.0.detail {
             Detail::Caused(cause) => Some(&**cause),
@@ -235,7 +237,7 @@ impl Error {
         }
     }
 
-    /// Takes out the error of the byte source; returns the error itself without one.
+    /// Unwraps the error of the source of bytes. Fails with the unchanged error if there is none.
     pub fn into_cause(self) -> Result<Box<dyn core::error::Error + Send + Sync>, Self> {
         let inner = *self.0;
         match inner.detail {
@@ -244,7 +246,8 @@ impl Error {
         }
     }
 
-    /// The message without the offset and the subject, for callers that show these separately.
+    /// Returns the message without the offset and the subject, for callers that show these
+    /// separately.
     ///
     /// ```
     /// let error = ggmill_core::Gguf::parse(&b"<!DOCTYPE html>........."[..]).unwrap_err();
@@ -255,7 +258,7 @@ impl Error {
         &self.0.detail
     }
 
-    /// For a file that ends too early: the least length in bytes it would need, as far as is known.
+    /// Returns the minimum length in bytes that a truncated file needs, as far as known.
     pub fn needed_length(&self) -> Option<u64> {
         match self.0.detail {
             Detail::DataOutside { end, .. } => Some(end),
@@ -265,14 +268,11 @@ impl Error {
     }
 }
 
-/// A subject is kept for a message, not for reference: a name of a gigabyte is cut.
-fn shortened(name: &[u8]) -> Box<[u8]> {
+/// Copies at most 256 bytes of a name: enough for a message, and a file may have a name of a
+/// gigabyte.
+pub(crate) fn truncated_name(name: &[u8]) -> Box<[u8]> {
     const MAX_LEN: usize = 256;
     name.get(..MAX_LEN).unwrap_or(name).into()
-}
-
-pub(crate) fn shortened_name(name: &[u8]) -> Box<[u8]> {
-    shortened(name)
 }
 
 impl fmt::Display for Detail {
@@ -357,6 +357,9 @@ impl fmt::Display for Detail {
             Self::NoPart { part, parts } => {
                 write!(f, "file {part} was requested, counted from 0, but the model has {parts}")
             }
+            Self::OneSource { parts } => {
+                write!(f, "one source was given for a model of {parts} files")
+            }
             Self::ByteOrder { ggml_type } => {
                 write!(f, "the byte order within blocks of {ggml_type} is not known")
             }
@@ -377,21 +380,21 @@ impl fmt::Display for Detail {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut place = false;
+        let mut has_prefix = false;
         if let Some(offset) = self.0.offset {
             write!(f, "offset {offset:#x}")?;
-            place = true;
+            has_prefix = true;
         }
         let subject = self.subject().filter(|_| !matches!(self.0.detail, Detail::Shards { .. }));
         if let Some(subject) = subject {
-            f.write_str(if place { ", " } else { "" })?;
+            f.write_str(if has_prefix { ", " } else { "" })?;
             match subject {
                 Subject::Key(key) => write!(f, "key {key:?}")?,
                 Subject::Tensor(name) => write!(f, "tensor {name:?}")?,
             }
-            place = true;
+            has_prefix = true;
         }
-        f.write_str(if place { ": " } else { "" })?;
+        f.write_str(if has_prefix { ": " } else { "" })?;
         fmt::Display::fmt(&self.0.detail, f)
     }
 }
@@ -408,7 +411,7 @@ impl core::error::Error for Error {
     }
 }
 
-/// Turns "there is no such key or tensor" into `None`, for values that may be absent.
+/// Converts "no such key" and "no such tensor" to `None`, for values that may be absent.
 ///
 /// ```
 /// use ggmill_core::{Gguf, Optional as _};
@@ -418,7 +421,7 @@ impl core::error::Error for Error {
 /// # Ok::<(), ggmill_core::Error>(())
 /// ```
 pub trait Optional<T>: sealed::Sealed {
-    /// `Ok(None)` for [`ErrorKind::Missing`]; every other error stays one.
+    /// Returns `Ok(None)` for [`ErrorKind::Missing`] and every other error unchanged.
     fn optional(self) -> Result<Option<T>>;
 }
 
@@ -435,6 +438,105 @@ impl<T> Optional<T> for Result<T> {
             Ok(value) => Ok(Some(value)),
             Err(error) if error.kind() == ErrorKind::Missing => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+}
+
+/// A fault of a shard set. Shard numbers count from 1, as in file names; `other` is the name of
+/// another file.
+#[derive(Debug)]
+pub(crate) enum ShardFault {
+    Missing { numbers: Vec<u32>, count: u32 },
+    NotGiven { numbers: Vec<u32>, count: u32 },
+    NoShard,
+    OtherCount { found: u64, expected: u64, other: Box<[u8]> },
+    Duplicate { number: u64, other: Box<[u8]> },
+    Beyond { number: u64, count: u64 },
+    NoKeys { number: u32, count: u32 },
+    Count { found: u64, named: u32 },
+    Number { found: u64, named: u32, count: u32 },
+    Architecture { found: Box<[u8]>, expected: Box<[u8]>, other: Box<[u8]> },
+    Endian { found: Endian, other: Box<[u8]> },
+    DuplicateTensor { name: Box<[u8]>, other: Box<[u8]> },
+    Tensors { found: u64, expected: u64 },
+}
+
+/// Writes `shard 2 of 3` or `shards 2, 4 of 9`, with at most eight numbers.
+fn write_numbers(f: &mut fmt::Formatter<'_>, numbers: &[u32], count: u32) -> fmt::Result {
+    const SHOWN: usize = 8;
+    f.write_str(if numbers.len() == 1 { "shard " } else { "shards " })?;
+    for (place, number) in numbers.iter().take(SHOWN).enumerate() {
+        write!(f, "{}{number}", if place == 0 { "" } else { ", " })?;
+    }
+    match numbers.len() {
+        0..=SHOWN => write!(f, " of {count}"),
+        more => write!(f, ", … ({more} in all) of {count}"),
+    }
+}
+
+/// Returns the last component of a path, for the second file in a message.
+fn short(name: &[u8]) -> RawStr<'_> {
+    let separates = |byte: &u8| *byte == b'/' || cfg!(windows) && *byte == b'\\';
+    RawStr::new(name.rsplit(separates).next().unwrap_or(name))
+}
+
+impl fmt::Display for ShardFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing { numbers, count } => {
+                f.write_str("missing: ")?;
+                write_numbers(f, numbers, *count)
+            }
+            Self::NotGiven { numbers, count } => {
+                write_numbers(f, numbers, *count)?;
+                f.write_str(" not given")
+            }
+            Self::NoShard => f.write_str("is not a shard: the key \"split.count\" is missing"),
+            Self::OtherCount { found, expected, other } => {
+                write!(f, "split.count {found}, expected {expected} as in {}", short(other))
+            }
+            Self::Duplicate { number, other } => {
+                write!(f, "is shard {number}, and so is {}", RawStr::new(other))
+            }
+            Self::Beyond { number, count } => write!(f, "is shard {number} of {count}"),
+            Self::NoKeys { number, count } => {
+                write!(f, "named shard {number} of {count}, but has no key \"split.count\"")
+            }
+            Self::Count { found, named } => {
+                write!(f, "split.count {found}, expected {named} as in the name")
+            }
+            Self::Number { found, named, count } => {
+                write!(
+                    f,
+                    "split.no {found}, expected {} for shard {named} of {count}",
+                    named.saturating_sub(1)
+                )?;
+                match found.checked_add(1).filter(|number| number <= &u64::from(*count)) {
+                    Some(number) => write!(f, "; this is shard {number} under a different name"),
+                    None => Ok(()),
+                }
+            }
+            Self::Architecture { found, expected, other } => {
+                write!(
+                    f,
+                    "architecture {:?}, expected {:?} as in {}",
+                    RawStr::new(found),
+                    RawStr::new(expected),
+                    short(other)
+                )
+            }
+            Self::Endian { found, other } => {
+                write!(f, "is {found}-endian, but {} is not", short(other))
+            }
+            Self::DuplicateTensor { name, other } => {
+                write!(f, "tensor {:?} is also in {}", RawStr::new(name), short(other))
+            }
+            Self::Tensors { found, expected } => {
+                write!(
+                    f,
+                    "split.tensors.count {expected}, but the shards have {found} tensors in total"
+                )
+            }
         }
     }
 }

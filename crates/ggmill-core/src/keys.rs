@@ -1,8 +1,8 @@
 //! The standard metadata keys, by name (specification, "Standardized key-value pairs", and the keys
 //! llama.cpp has added since).
 //!
-//! Keys that belong to an architecture (`llama.context_length`) are data of `ggmill-arch`; here are
-//! those every file may have.
+//! The keys of an architecture, such as `llama.context_length`, are not included: `ggmill-arch`
+//! describes them.
 
 macro_rules! keys {
     ($($(#[$doc:meta])* $name:ident = $key:literal;)*) => {
@@ -22,7 +22,7 @@ keys! {
     GENERAL_FILE_TYPE = "general.file_type";
     /// The kind of file: `model`, `adapter`, `imatrix`, `mmproj`, `vocab`.
     GENERAL_TYPE = "general.type";
-    /// The model's name for people.
+    /// The display name of the model.
     GENERAL_NAME = "general.name";
     /// The model's author.
     GENERAL_AUTHOR = "general.author";
@@ -70,19 +70,19 @@ keys! {
     TOKENIZER_MERGES = "tokenizer.ggml.merges";
     /// The chat template, in Jinja.
     TOKENIZER_CHAT_TEMPLATE = "tokenizer.chat_template";
-    /// Room that edits in place leave in a header and use: zeros, which readers ignore. What writes
-    /// a whole file leaves it out.
+    /// Reserved space in the header for later in-place edits: an array of zeros, which readers ignore.
+    /// It is omitted when a whole file is written.
     GGMILL_PADDING = "ggmill.padding";
 }
 
-/// The keys of special tokens' IDs, each u32, by the short names of their roles.
+/// The short name of each role of a special token, and the key of its token ID, a u32.
 pub const SPECIAL_TOKENS: [(&str, &str); 15] = [
     ("bos", "tokenizer.ggml.bos_token_id"),
     ("eos", "tokenizer.ggml.eos_token_id"),
     ("eot", "tokenizer.ggml.eot_token_id"),
     ("eom", "tokenizer.ggml.eom_token_id"),
     ("unk", "tokenizer.ggml.unknown_token_id"),
-    // Spelled as every file and every reader has it.
+    // Every file and every reader has this spelling.
     ("sep", "tokenizer.ggml.seperator_token_id"),
     ("pad", "tokenizer.ggml.padding_token_id"),
     ("cls", "tokenizer.ggml.cls_token_id"),

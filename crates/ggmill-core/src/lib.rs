@@ -16,10 +16,10 @@
 //! # Ok::<(), ggmill_core::Error>(())
 //! ```
 //!
-//! [`Model::open`] takes any source of bytes, a [`ReadAt`]; [`Gguf::parse`] takes borrowed bytes
-//! that are in memory; those who get the bytes one after the other feed a [`Decoder`]. Either way
-//! [`Limits`] and the length of the file bound what is believed, and an [`Error`] says what is
-//! wrong, where, and about which key or tensor.
+//! [`Model::open`] reads from any source of bytes, a [`ReadAt`]; [`Gguf::parse`] parses a file that
+//! is in memory; a [`Decoder`] parses a header that arrives in pieces. All three check every count
+//! and length against [`Limits`] and the length of the file, and an [`Error`] has the cause, the
+//! offset, and the key or tensor.
 //!
 //! # Writing
 //!
@@ -30,53 +30,38 @@
 
 extern crate alloc;
 
-mod align;
-mod byte_size;
+mod byte_order;
 mod bytes;
-mod endian;
 mod error;
 mod file_name;
 mod gguf;
-mod index;
 pub mod keys;
 mod limits;
-mod memory;
 mod metadata;
 mod model;
-mod naming;
-mod no_tensors;
 mod read;
 mod read_at;
-mod shape;
-mod shard;
-mod shard_fault;
-mod size_label;
+mod shards;
 mod tensor;
 mod text;
 mod types;
 mod value;
 mod write;
 
-pub use align::Alignment;
-pub use byte_size::ByteSize;
-pub use endian::Endian;
+pub use byte_order::swap_bytes;
+pub use bytes::Endian;
 pub use error::{Error, ErrorKind, Optional, Result, Subject};
-pub use file_name::FileName;
-pub use gguf::Gguf;
-pub use index::Index;
+pub use file_name::{FileName, NamingError, size_label, suggested_file_name};
+pub use gguf::{Gguf, Index};
 pub use limits::Limits;
 pub use metadata::{Entry, Metadata};
-pub use model::{Model, Part};
-pub use naming::{NamingError, suggested_file_name};
-pub use no_tensors::NoTensors;
+pub use model::{Model, NoTensors, Part};
 pub use read::{Decoder, Progress};
 pub use read_at::ReadAt;
-pub use shape::Shape;
-pub use shard::{ShardName, Split, shard_file_name};
-pub use size_label::size_label;
-pub use tensor::{Tensor, Tensors};
-pub use text::{RawStr, is_digits};
-pub use types::{BlockLayout, FileType, GgmlType, UnknownName, ValueType, swap_bytes};
+pub use shards::{ShardName, Split, shard_file_name};
+pub use tensor::{Alignment, Shape, Tensor, TensorIter, Tensors};
+pub use text::{ByteSize, RawStr, is_digits};
+pub use types::{BlockLayout, FileType, GgmlType, UnknownName, ValueType};
 pub use value::{Array, Elements, Value};
 pub use write::{
     Builder, FilledHeader, HeaderEdit, MetadataBuf, Plan, PlannedTensor, Sink, ToValue, WriteError,

@@ -2,14 +2,15 @@
 
 use crate::bytes::{Cursor, Encoding};
 use crate::error::{Detail, Error, ErrorKind, Result};
-use crate::index::{Index, MetadataEntry};
+use crate::gguf::{Index, MetadataEntry};
 use crate::{Array, RawStr, Value, ValueType};
 
-/// The metadata of a file: entries in the order the file has them, duplicates included.
+/// The metadata of a file: its entries in order, duplicate keys included.
 ///
-/// The typed accessors ([`str`](Self::str), [`u64`](Self::u64), …) say what is wrong when a key is
-/// missing or holds something else; integers of any width answer any integer accessor they fit. For
-/// a duplicate key the first entry answers and [`iter`](Self::iter) shows both.
+/// The typed accessors ([`str`](Self::str), [`u64`](Self::u64), …) fail with
+/// [`ErrorKind::Missing`] or [`ErrorKind::WrongType`]. The integer accessors accept integers of any
+/// type that fit. Of duplicate keys they use the first entry; [`iter`](Self::iter) and
+/// [`all`](Self::all) return every entry.
 ///
 /// ```
 /// # use ggmill_core::{Builder, Gguf, MetadataBuf};
@@ -31,30 +32,22 @@ pub struct Metadata<'a> {
     bytes: &'a [u8],
 }
 
-impl Index {
-    /// The metadata, read from `bytes`: those the index was parsed from, of which the first
-    /// [`Index::header_len`] are enough.
-    pub fn metadata<'a>(&'a self, bytes: &'a [u8]) -> Metadata<'a> {
-        Metadata::indexed(self, bytes)
-    }
-}
-
 impl<'a> Metadata<'a> {
-    pub(crate) fn indexed(index: &'a Index, bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(index: &'a Index, bytes: &'a [u8]) -> Self {
         Self { index, bytes }
     }
 
-    /// Number of entries, duplicates counted.
+    /// Returns the number of entries, duplicate keys included.
     pub fn len(&self) -> usize {
         self.index.entries.len()
     }
 
-    /// Whether there are no entries.
+    /// Returns `true` if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.index.entries.is_empty()
     }
 
-    /// The entries in the order of the file.
+    /// Returns an iterator over the entries in the order of the file.
     pub fn iter(
         &self,
     ) -> impl ExactSizeIterator<Item = Entry<'a>> + DoubleEndedIterator + Clone + use<'a> {
@@ -67,7 +60,7 @@ impl<'a> Metadata<'a> {
         Some(Entry { record, bytes: self.bytes, encoding: self.index.encoding })
     }
 
-    /// Every entry with this key, in the order of the file.
+    /// Returns an iterator over the entries with this key in the order of the file.
     pub fn all(&self, key: &[u8]) -> impl Iterator<Item = Entry<'a>> + use<'a> {
         let metadata = *self;
         let by_key = &self.index.entries_by_key;
@@ -84,18 +77,19 @@ impl<'a> Metadata<'a> {
             .filter_map(move |&number| metadata.entry(number))
     }
 
-    /// The first entry with this key.
+    /// Returns the first entry with this key.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Entry<'a>> {
         self.all(key.as_ref()).next()
     }
 
-    /// The value of a key, with the reading of it checked by `read`.
+    /// Returns the value of a key, converted by `read`. If that returns `None`, the error says that the
+    /// value does not fit if it has an `expected` type, and that its type is wrong otherwise.
     fn typed<T>(
         &self,
         key: &str,
         expected: &'static str,
         read: impl FnOnce(&Value<'a>) -> Option<T>,
-        fits: fn(&Value<'a>) -> bool,
+        is_expected_type: fn(&Value<'a>) -> bool,
     ) -> Result<T> {
         let entry = self.get(key).ok_or_else(|| {
             Error::new(ErrorKind::Missing, Detail::KeyMissing).key(key.as_bytes())
@@ -103,7 +97,7 @@ impl<'a> Metadata<'a> {
         let value = entry.value()?;
         read(&value).ok_or_else(|| {
             let found = entry.value_type();
-            let detail = if fits(&value) {
+            let detail = if is_expected_type(&value) {
                 Detail::DoesNotFit { expected }
             } else {
                 Detail::WrongType { found, expected }
@@ -121,7 +115,7 @@ impl<'a> Metadata<'a> {
         self.typed(key, expected, read, |value| value.as_i128().is_some())
     }
 
-    /// The text of a string key.
+    /// Returns the value of a string key. Fails if it is not UTF-8.
     pub fn str(&self, key: &str) -> Result<&'a str> {
         let raw = self.raw_str(key)?;
         raw.to_str().map_err(|error| {
@@ -132,37 +126,37 @@ impl<'a> Metadata<'a> {
         })
     }
 
-    /// The bytes of a string key, UTF-8 or not.
+    /// Returns the value of a string key, UTF-8 or not.
     pub fn raw_str(&self, key: &str) -> Result<RawStr<'a>> {
         self.typed(key, "string", Value::as_raw_str, |_| false)
     }
 
-    /// The value of an integer key of any width.
+    /// Returns the value of a key of any integer type, if it fits in a `u64`.
     pub fn u64(&self, key: &str) -> Result<u64> {
         self.integer(key, "u64", Value::as_u64)
     }
 
-    /// The value of an integer key of any width.
+    /// Returns the value of a key of any integer type, if it fits in a `u32`.
     pub fn u32(&self, key: &str) -> Result<u32> {
         self.integer(key, "u32", Value::as_u32)
     }
 
-    /// The value of an integer key of any width.
+    /// Returns the value of a key of any integer type, if it fits in an `i64`.
     pub fn i64(&self, key: &str) -> Result<i64> {
         self.integer(key, "i64", Value::as_i64)
     }
 
-    /// The value of a float key of either width.
+    /// Returns the value of an `f32` or `f64` key.
     pub fn f64(&self, key: &str) -> Result<f64> {
         self.typed(key, "float", Value::as_f64, |_| false)
     }
 
-    /// The value of a bool key.
+    /// Returns the value of a bool key.
     pub fn bool(&self, key: &str) -> Result<bool> {
         self.typed(key, "bool", Value::as_bool, |_| false)
     }
 
-    /// The value of an array key.
+    /// Returns the value of an array key.
     pub fn array(&self, key: &str) -> Result<Array<'a>> {
         self.typed(key, "array", Value::as_array, |_| false)
     }
@@ -177,17 +171,17 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> RawStr<'a> {
         RawStr::new(self.record.key.of(self.bytes))
     }
 
-    /// The type of the value.
+    /// Returns the type of the value.
     pub fn value_type(&self) -> ValueType {
         self.record.value_type
     }
 
-    /// The value, decoded. Fails only when the bytes changed since they were parsed.
+    /// Decodes the value. Fails only if the bytes have changed since they were parsed.
     pub fn value(&self) -> Result<Value<'a>> {
         let bytes = self.value_bytes();
         let changed = || {
@@ -196,7 +190,9 @@ impl<'a> Entry<'a> {
                 .key(self.key().as_bytes())
         };
         if self.record.value_type == ValueType::ARRAY {
-            return Array::over(bytes, self.encoding).map(Value::Array).map_err(|_| changed());
+            return Array::from_bytes(bytes, self.encoding)
+                .map(Value::Array)
+                .map_err(|_| changed());
         }
         let mut cursor = Cursor::new(bytes, 0, bytes.len() as u64, self.encoding);
         match Value::decode(self.record.value_type, &mut cursor, self.encoding) {
@@ -205,25 +201,25 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The bytes of the value as they are in the file: for a string its length and bytes, for an
+    /// Returns the bytes of the value as stored in the file: for a string its length and bytes, for an
     /// array its element type, count and elements.
     pub fn value_bytes(&self) -> &'a [u8] {
         self.record.value.of(self.bytes)
     }
 
-    /// The bytes of the value, where they are those of the encoding in which values are kept;
-    /// single bytes always are.
+    /// Returns the bytes of the value if they are the canonical encoding: in a little-endian file of
+    /// version 2 or 3, and for values of a single byte.
     pub(crate) fn canonical_bytes(&self) -> Option<&'a [u8]> {
         (self.encoding == Encoding::CANONICAL || self.value_type().fixed_size() == Some(1))
             .then(|| self.value_bytes())
     }
 
-    /// Where the key's length is in the file.
+    /// Returns the offset of the entry in the file, which begins with the length of the key.
     pub fn offset(&self) -> u64 {
         self.record.key.start.saturating_sub(self.encoding.length_size())
     }
 
-    /// Where the value is in the file.
+    /// Returns the offset of the value in the file.
     pub fn value_offset(&self) -> u64 {
         self.record.value.start
     }

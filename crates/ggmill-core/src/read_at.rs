@@ -1,4 +1,4 @@
-//! Bytes read by position: the one interface that a source of bytes implements.
+//! The trait that a source of bytes implements: positioned reads.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -10,12 +10,12 @@ use core::ops::Range;
 use crate::RawStr;
 use crate::error::{Detail, Error, ErrorKind, Result};
 
-/// Bytes that are read by position: a slice, a `Vec`, a memory map, a file, ranges of an HTTP
-/// resource, a browser's `Blob`.
+/// A source of bytes with positioned reads: a slice, a `Vec`, a memory map, a file, an HTTP resource,
+/// a browser's `Blob`.
 ///
-/// There is no cursor, so several threads may read at once. Only [`len`](Self::len) and
-/// [`read_at`](Self::read_at) are required; everything else says what a source can do beyond that.
-/// Sources that can fail make their errors with [`Error::caused`].
+/// There is no cursor, so several threads can read at the same time. Only [`len`](Self::len) and
+/// [`read_at`](Self::read_at) are required; the other methods are optional capabilities. A source that
+/// can fail creates its errors with [`Error::caused`].
 ///
 /// ```
 /// use ggmill_core::ReadAt;
@@ -27,42 +27,42 @@ use crate::error::{Detail, Error, ErrorKind, Result};
 /// # Ok::<(), ggmill_core::Error>(())
 /// ```
 pub trait ReadAt: Debug + Send + Sync {
-    /// How many bytes there are.
+    /// Returns the length in bytes.
     fn len(&self) -> u64;
 
-    /// Whether there are none.
+    /// Returns `true` if the length is 0.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Fills `out` with the bytes from `offset` on. Fails with [`ErrorKind::Truncated`] when they
-    /// end before that.
+    /// Fills `out` with the bytes from `offset` on. Fails with [`ErrorKind::Truncated`] if there are
+    /// fewer.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()>;
 
-    /// All bytes, where they are in memory: then nothing needs to be copied.
+    /// Returns all bytes if they are in memory, so that they need not be copied.
     fn as_slice(&self) -> Option<&[u8]> {
         None
     }
 
-    /// Says which ranges will be read soon. A hint: a source that gains nothing from it ignores it.
+    /// Announces ranges that will be read soon. A source can ignore it.
     fn prefetch(&self, ranges: &[Range<u64>]) {
         let _ = ranges;
     }
 
-    /// Fails when the bytes are no longer those that were opened, or when an edit of them was
-    /// interrupted halfway. Code that has read much calls this last: what was read before may
-    /// be half of each.
+    /// Fails if the content has changed since it was opened, or if an edit of it was interrupted. Code
+    /// that reads much of a file calls this at the end, since earlier reads can be a mixture of old and
+    /// new content.
     fn verify(&self) -> Result<()> {
         Ok(())
     }
 
-    /// A name for the source in messages: its path, its address.
+    /// Returns a name for messages, such as a path or a URL.
     fn name(&self) -> Option<RawStr<'_>> {
         None
     }
 
-    /// The source as what it is, for those who know some kinds of source and can do better with
-    /// them: share blocks between files, say.
+    /// Returns the source for downcasting, for code that has a better way for some types: sharing
+    /// blocks between files, for example.
     fn as_any(&self) -> Option<&dyn Any> {
         None
     }
@@ -93,7 +93,7 @@ fn outside(start: u64, len: usize, file: u64) -> Error {
     )
 }
 
-/// The methods that a pointer to a source forwards to it.
+/// Implements the trait for pointers by forwarding every method.
 macro_rules! forward {
     ($(($($generic:tt)*) $source:ty, $target:ty;)*) => {$(
         impl<$($generic)*> ReadAt for $source {

@@ -1,7 +1,7 @@
-//! Metadata values as views: nothing is copied, arrays are decoded as they are walked.
+//! Metadata values as views of the file: nothing is copied, and arrays are decoded element by element.
 
+use crate::Endian;
 use crate::bytes::{Cursor, Encoding, Stop};
-use crate::endian::Endian;
 use crate::error::{Detail, Error, ErrorKind, Result};
 use crate::{RawStr, ValueType};
 
@@ -31,14 +31,14 @@ pub enum Value<'a> {
     I64(i64),
     F32(f32),
     F64(f64),
-    /// Any byte but 0 is true, as the C reader has it.
+    /// Any byte but 0 is true, as in the C reader.
     Bool(bool),
     Str(RawStr<'a>),
     Array(Array<'a>),
 }
 
 impl<'a> Value<'a> {
-    /// The type the value has in the file.
+    /// Returns the type of the value.
     pub fn value_type(&self) -> ValueType {
         match self {
             Self::U8(_) => ValueType::U8,
@@ -57,7 +57,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value of an integer of any width; always fits.
+    /// Returns the value of an integer of any type.
     pub fn as_i128(&self) -> Option<i128> {
         Some(match *self {
             Self::U8(v) => v.into(),
@@ -72,22 +72,22 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The value of an integer of any width, when it fits.
+    /// Returns the value of an integer of any type, if it fits in a `u64`.
     pub fn as_u64(&self) -> Option<u64> {
         self.as_i128()?.try_into().ok()
     }
 
-    /// The value of an integer of any width, when it fits.
+    /// Returns the value of an integer of any type, if it fits in an `i64`.
     pub fn as_i64(&self) -> Option<i64> {
         self.as_i128()?.try_into().ok()
     }
 
-    /// The value of an integer of any width, when it fits.
+    /// Returns the value of an integer of any type, if it fits in a `u32`.
     pub fn as_u32(&self) -> Option<u32> {
         self.as_i128()?.try_into().ok()
     }
 
-    /// The value of a float of either width.
+    /// Returns the value of an `f32` or `f64`.
     pub fn as_f64(&self) -> Option<f64> {
         match *self {
             Self::F32(v) => Some(v.into()),
@@ -96,7 +96,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value of a bool.
+    /// Returns the value of a bool.
     pub fn as_bool(&self) -> Option<bool> {
         match *self {
             Self::Bool(v) => Some(v),
@@ -104,7 +104,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value of a string.
+    /// Returns the value of a string.
     pub fn as_raw_str(&self) -> Option<RawStr<'a>> {
         match *self {
             Self::Str(v) => Some(v),
@@ -112,12 +112,12 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value of a string that is UTF-8.
+    /// Returns the value of a string that is UTF-8.
     pub fn as_str(&self) -> Option<&'a str> {
         self.as_raw_str()?.to_str().ok()
     }
 
-    /// The value of an array.
+    /// Returns the value of an array.
     pub fn as_array(&self) -> Option<Array<'a>> {
         match *self {
             Self::Array(v) => Some(v),
@@ -125,7 +125,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Decodes one value of this type from the cursor, which moves after it.
+    /// Decodes one value at the cursor and moves the cursor past it.
     pub(crate) fn decode(
         value_type: ValueType,
         cursor: &mut Cursor<'a>,
@@ -148,7 +148,7 @@ impl<'a> Value<'a> {
         Self::from_bytes(value_type, bytes, encoding).ok_or_else(|| changed().into())
     }
 
-    /// A value of fixed size from exactly its bytes.
+    /// Decodes a value of fixed size from exactly its bytes.
     fn from_bytes(value_type: ValueType, bytes: &[u8], encoding: Encoding) -> Option<Self> {
         let endian = encoding.endian;
         Some(match value_type {
@@ -173,8 +173,7 @@ fn changed() -> Error {
     Error::new(ErrorKind::Malformed, Detail::Changed)
 }
 
-/// An array of metadata values of one type: a typed view over its bytes, decoded as it is walked.
-/// Never a `Vec` of values.
+/// An array of metadata values of one type: a view of its bytes, decoded element by element.
 ///
 /// ```
 /// use ggmill_core::MetadataBuf;
@@ -191,14 +190,15 @@ fn changed() -> Error {
 pub struct Array<'a> {
     element: ValueType,
     len: u64,
-    /// From the first element on; for strings and arrays their end is known only by walking.
+    /// The bytes of the elements. They can extend past the last string or array, as only decoding
+    /// all elements finds the end.
     bytes: &'a [u8],
     encoding: Encoding,
 }
 
 impl<'a> Array<'a> {
-    /// Decodes the head of an array and takes its elements by walking them, nested arrays without
-    /// recursion.
+    /// Decodes an array at the cursor and moves the cursor past its elements, without recursion for
+    /// nested arrays.
     fn decode(cursor: &mut Cursor<'a>, encoding: Encoding) -> Result<Self, Stop> {
         let element = cursor.value_type()?;
         let len = cursor.length("array length")?;
@@ -209,9 +209,9 @@ impl<'a> Array<'a> {
         Ok(Self { element, len, bytes, encoding })
     }
 
-    /// An array over exactly the bytes of its value (element type, length, elements), which the
-    /// parser has walked. Elements are checked as they are read.
-    pub(crate) fn over(bytes: &'a [u8], encoding: Encoding) -> Result<Self> {
+    /// Decodes an array from exactly the bytes of its value: element type, length, elements. The
+    /// parser has checked the elements, so they are only checked again when they are read.
+    pub(crate) fn from_bytes(bytes: &'a [u8], encoding: Encoding) -> Result<Self> {
         let mut cursor = Cursor::new(bytes, 0, bytes.len() as u64, encoding);
         let head = |cursor: &mut Cursor<'a>| {
             Ok::<_, Stop>((cursor.value_type()?, cursor.length("array length")?))
@@ -223,7 +223,7 @@ impl<'a> Array<'a> {
             .unwrap_or_default();
         let fits = match element.fixed_size() {
             Some(size) => len.checked_mul(size) == Some(elements.len() as u64),
-            // The least a string or an array takes; the rest shows while walking.
+            // Each string or array has at least a length. Reading the elements checks the rest.
             None => len
                 .checked_mul(encoding.length_size())
                 .is_some_and(|least| least <= elements.len() as u64),
@@ -231,22 +231,22 @@ impl<'a> Array<'a> {
         if fits { Ok(Self { element, len, bytes: elements, encoding }) } else { Err(changed()) }
     }
 
-    /// The type of every element.
+    /// Returns the type of the elements.
     pub fn element_type(&self) -> ValueType {
         self.element
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there are no elements. The element type is known anyway.
+    /// Returns `true` if there are no elements. An empty array has an element type too.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The bytes of the elements as they are in the file.
+    /// Returns the bytes of the elements as stored in the file.
     pub fn as_bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -255,8 +255,8 @@ impl<'a> Array<'a> {
         self.encoding
     }
 
-    /// Walks the elements. An `Err` can appear only when the bytes changed since they were opened,
-    /// and ends the walk.
+    /// Returns an iterator over the elements. An item is an error only if the bytes have changed since
+    /// they were parsed; it is the last item.
     pub fn iter(&self) -> Elements<'a> {
         Elements {
             cursor: Cursor::new(self.bytes, 0, self.bytes.len() as u64, self.encoding),
@@ -266,7 +266,11 @@ impl<'a> Array<'a> {
         }
     }
 
-    /// Element number `index`: at once for numbers and bools, by walking for strings and arrays.
+    /// Returns the element at `index`, or `None` if there is none.
+    ///
+    /// Takes constant time for numbers and bools, but time proportional to `index` for strings and
+    /// arrays, which have different lengths: use [`iter`](Self::iter) or [`strings`](Self::strings) to
+    /// read several of them.
     pub fn get(&self, index: u64) -> Option<Result<Value<'a>>> {
         if index >= self.len {
             return None;
@@ -279,8 +283,8 @@ impl<'a> Array<'a> {
         self.iter().nth(usize::try_from(index).ok()?)
     }
 
-    /// The elements as strings, or `None` when they are something else. A tenth of the time that
-    /// [`iter`](Self::iter) takes for them.
+    /// Returns an iterator over the elements of an array of strings, or `None` for other arrays. It
+    /// needs a tenth of the time of [`iter`](Self::iter).
     pub fn strings(&self) -> Option<impl Iterator<Item = Result<RawStr<'a>>> + use<'a>> {
         (self.element == ValueType::STRING).then_some(Strings {
             rest: self.bytes,
@@ -289,11 +293,11 @@ impl<'a> Array<'a> {
         })
     }
 
-    /// The elements as floats, or `None` when they are neither `f32` nor `f64`.
+    /// Returns an iterator over the elements of an array of `f32` or `f64`, or `None` for other arrays.
     pub fn floats(&self) -> Option<impl Iterator<Item = f64> + use<'a>> {
         let (size, endian) =
             (usize::try_from(self.element.fixed_size()?).ok()?, self.encoding.endian);
-        // Without a `Value` in between: vocabularies have a score for every token.
+        // Not through `Value`, which is slower: vocabularies have a score for every token.
         let float = move |bytes: &[u8]| match bytes.first_chunk() {
             Some(bytes) => endian.f64(*bytes),
             None => bytes.first_chunk().map_or(f64::NAN, |bytes| f64::from(endian.f32(*bytes))),
@@ -302,13 +306,12 @@ impl<'a> Array<'a> {
             .then(|| self.bytes.chunks_exact(size).map(float))
     }
 
-    /// The elements as integers, or `None` when they are something else.
+    /// Returns an iterator over the elements of an array of integers, or `None` for other arrays.
     pub fn integers(&self) -> Option<impl Iterator<Item = i128> + use<'a>> {
         self.element.is_integer().then(|| self.fixed().filter_map(|value| value.as_i128()))
     }
 
-    /// The elements of an array whose elements have a fixed size: their places are known without a
-    /// walk.
+    /// Returns an iterator over the elements of an array whose elements have a fixed size.
     fn fixed(&self) -> impl Iterator<Item = Value<'a>> + use<'a> {
         let (element, encoding) = (self.element, self.encoding);
         let size = element.fixed_size().and_then(|size| usize::try_from(size).ok()).unwrap_or(1);
@@ -319,8 +322,8 @@ impl<'a> Array<'a> {
 }
 
 impl PartialEq for Array<'_> {
-    /// Equal element types, lengths and elements, whatever the byte order. Floats compare as
-    /// numbers: NaN differs from itself.
+    /// Compares element types, lengths and decoded elements, regardless of byte order. NaN is not
+    /// equal to itself.
     fn eq(&self, other: &Self) -> bool {
         self.element == other.element
             && self.len == other.len
@@ -336,7 +339,7 @@ impl<'a> IntoIterator for &Array<'a> {
     }
 }
 
-/// The walk over an [`Array`].
+/// The iterator over the elements of an [`Array`].
 #[derive(Clone, Debug)]
 pub struct Elements<'a> {
     cursor: Cursor<'a>,
@@ -362,8 +365,8 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// The walk over an array of strings, without the detour over values: all that one string waits for
-/// is the length of the one before it.
+/// The iterator over an array of strings. It does not create a [`Value`] for each: a string depends
+/// only on the length of the previous one.
 #[derive(Clone, Debug)]
 struct Strings<'a> {
     rest: &'a [u8],
@@ -400,7 +403,7 @@ impl<'a> Iterator for Strings<'a> {
     }
 }
 
-/// The string at the beginning of the bytes, and what lies after it.
+/// Splits off the string at the beginning of the bytes.
 #[inline]
 fn split_string<const N: usize>(
     bytes: &[u8],
@@ -410,25 +413,25 @@ fn split_string<const N: usize>(
     tail.split_at_checked(usize::try_from(length(*prefix)).ok()?)
 }
 
-/// Moves the cursor after `count` elements, nested arrays included. Depth costs heap, never stack.
+/// Moves the cursor past `count` elements, nested arrays included. Depth uses heap, not stack.
 fn skip_elements(cursor: &mut Cursor<'_>, element: ValueType, count: u64) -> Result<(), Stop> {
-    let mut walk = ArrayWalk::default();
-    walk.enter(element, count);
-    walk.advance(cursor, u64::MAX, u64::MAX, u32::MAX)
+    let mut skip = ArraySkip::default();
+    skip.enter(element, count);
+    skip.advance(cursor, u64::MAX, u64::MAX, u32::MAX)
 }
 
-/// The unfinished arrays that a walk is in, outermost first. Keeps its place when the bytes run
-/// out, so that feeding more goes on where it stopped.
+/// The element types and remaining counts of the arrays that are being skipped, outermost first. They
+/// persist when the available bytes end, so that skipping resumes there.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ArrayWalk(alloc::vec::Vec<(ValueType, u64)>);
+pub(crate) struct ArraySkip(alloc::vec::Vec<(ValueType, u64)>);
 
-impl ArrayWalk {
+impl ArraySkip {
     pub(crate) fn enter(&mut self, element: ValueType, count: u64) {
         self.0.push((element, count));
     }
 
-    /// Walks on to the end of the outermost array, or until `Stop`. `cursor` then is after the last
-    /// whole element.
+    /// Moves the cursor to the end of the outermost array. On an error, the cursor is after the last
+    /// complete element.
     pub(crate) fn advance(
         &mut self,
         cursor: &mut Cursor<'_>,
@@ -452,7 +455,7 @@ impl ArrayWalk {
             } else {
                 let mut ahead = *cursor;
                 let (inner, count) = array_head(&mut ahead, element_limit)?;
-                // Nothing has moved before this: a walk that is asked again stops here again.
+                // Nothing has changed before this check, so resuming fails here again.
                 if depth > depth_limit as usize {
                     let limit = u64::from(depth_limit);
                     return Err(Error::new(
@@ -470,7 +473,8 @@ impl ArrayWalk {
     }
 }
 
-/// The element type and count at the head of an array, checked against the remaining bytes.
+/// Reads the element type and count of an array. Fails if the remaining bytes cannot hold the
+/// elements.
 pub(crate) fn array_head(
     cursor: &mut Cursor<'_>,
     element_limit: u64,
@@ -478,8 +482,8 @@ pub(crate) fn array_head(
     let start = cursor.position();
     let element = cursor.value_type()?;
     let count = cursor.length("array length")?;
-    // The least an element takes: its size, a string's length, or an array's type and length (the
-    // latter no less than a length).
+    // The least bytes of an element: its fixed size, or the length of a string, which is also less
+    // than the type and length of an array.
     let least = element.fixed_size().unwrap_or(4);
     if count.checked_mul(least).is_none_or(|bytes| bytes > cursor.remain()) {
         let detail =

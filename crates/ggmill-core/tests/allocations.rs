@@ -1,5 +1,4 @@
-//! What opening a file allocates, counted. A binary of its own, because the allocator is the whole
-//! process's.
+//! Counts the allocations of opening a file. A separate binary, because the allocator is global.
 
 #![allow(clippy::unwrap_used, reason = "a test stops where something is missing")]
 #![expect(unsafe_code, reason = "the one way to count allocations is to be the allocator")]
@@ -12,10 +11,10 @@ use ggmill_core::{Decoder, ErrorKind, Gguf, Index, Limits, Progress, ValueType};
 use ggmill_testdata::bytes::FileBytes;
 use ggmill_testdata::{corpus, every_gguf};
 
-/// The system's allocator, keeping count for the thread it is asked on.
+/// The system's allocator, with counts for each thread.
 struct Counting;
 
-/// Allocations so far, bytes held now, and the most that were held.
+/// The number of allocations, the allocated bytes, and their peak.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     allocations: u64,
@@ -25,7 +24,7 @@ struct Count {
 
 thread_local! {
     static COUNT: Cell<Count> = const { Cell::new(Count { allocations: 0, held: 0, peak: 0 }) };
-    /// The largest block there is memory for.
+    /// The largest block that can be allocated.
     static LARGEST: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
@@ -34,7 +33,7 @@ fn too_large(size: usize) -> bool {
 }
 
 fn note(allocations: u64, bytes: i64) {
-    // A thread that is ending has no count any more, and nobody who reads it.
+    // A thread that is ending has no counts any more.
     let _ = COUNT.try_with(|count| {
         let Count { allocations: before, held, peak } = count.get();
         let held = held + bytes;
@@ -46,21 +45,21 @@ fn signed(size: usize) -> i64 {
     i64::try_from(size).unwrap_or(i64::MAX)
 }
 
-// SAFETY: every call is handed to the system's allocator as it came; counting touches no memory of
-// the caller.
+// SAFETY: every call is forwarded unchanged to the system's allocator; counting does not access the
+// caller's memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if too_large(layout.size()) {
             return std::ptr::null_mut();
         }
         note(1, signed(layout.size()));
-        // SAFETY: the caller keeps the promises of `alloc`.
+        // SAFETY: the caller fulfills the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         note(0, -signed(layout.size()));
-        // SAFETY: the caller keeps the promises of `dealloc`, and `pointer` came from the system's
+        // SAFETY: the caller fulfills the contract of `dealloc`, and `pointer` came from the system's
         // allocator.
         unsafe { System.dealloc(pointer, layout) }
     }
@@ -69,10 +68,10 @@ unsafe impl GlobalAlloc for Counting {
         if too_large(new_size) {
             return std::ptr::null_mut();
         }
-        // Both blocks may exist for a moment: count the new one before the old one is gone.
+        // Both blocks can exist at the same time: count the new one before the old one is gone.
         note(1, signed(new_size));
         note(0, -signed(layout.size()));
-        // SAFETY: the caller keeps the promises of `realloc`, and `pointer` came from the system's
+        // SAFETY: the caller fulfills the contract of `realloc`, and `pointer` came from the system's
         // allocator.
         unsafe { System.realloc(pointer, layout, new_size) }
     }
@@ -81,7 +80,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What `work` allocates: how often, and how much at its peak.
+/// Returns the result of `work`, the number of its allocations, and the peak of its allocated bytes.
 fn counted<T>(work: impl FnOnce() -> T) -> (T, u64, u64) {
     let before = COUNT.get();
     COUNT.set(Count { peak: before.held, ..before });
@@ -94,7 +93,7 @@ fn counted<T>(work: impl FnOnce() -> T) -> (T, u64, u64) {
     )
 }
 
-/// A vocabulary of so many tokens with their scores and types, as large models have it.
+/// Creates a file with a vocabulary of `tokens` tokens, their scores and types.
 fn vocabulary(tokens: u32) -> Vec<u8> {
     let mut file = FileBytes::v3(0, 4);
     file.pair("general.architecture", &"llama".into());
@@ -145,7 +144,7 @@ fn opening_a_vocabulary_copies_nothing() {
 }
 
 #[test]
-fn opening_a_real_file_takes_less_than_a_mebibyte() {
+fn opening_a_real_file_needs_less_than_a_mebibyte() {
     for path in every_gguf() {
         let bytes = fs::read(&path).unwrap();
         let (index, allocations, peak) =
@@ -160,7 +159,7 @@ fn opening_a_real_file_takes_less_than_a_mebibyte() {
     }
 }
 
-/// The decoder holds the header, which it must, and little else.
+/// The decoder has little memory besides the header.
 #[test]
 fn a_decoder_holds_the_header_once() {
     let file = vocabulary(100_000);
@@ -173,12 +172,12 @@ fn a_decoder_holds_the_header_once() {
         }
         decoder.finish().unwrap();
     });
-    // A vector that grows is at its peak while it moves: what it held, and twice that.
+    // The peak is while a vector is reallocated: its old capacity and twice that.
     assert!(peak < 4 * file.len() as u64, "{peak} bytes for a header of {}", file.len());
 }
 
 #[test]
-fn hostile_counts_allocate_no_more_than_the_file_bears_out() {
+fn hostile_counts_do_not_allocate_more_than_the_file_can_hold() {
     for case in corpus::all() {
         let (_, _, peak) = counted(|| {
             Gguf::parse_with(case.bytes.as_slice(), &case.limits).map_err(|error| error.to_string())
@@ -188,10 +187,10 @@ fn hostile_counts_allocate_no_more_than_the_file_bears_out() {
     }
 }
 
-/// The densest directories there can be: what an entry costs in memory is a small multiple of what
-/// it costs in the file.
+/// With the smallest possible entries and tensor infos, the memory of each is a small multiple of its
+/// bytes in the file.
 #[test]
-fn dense_directories_cost_a_small_multiple() {
+fn memory_of_small_entries_is_a_small_multiple() {
     for version in [1, 3] {
         let mut pairs = FileBytes::new(version, ggmill_core::Endian::Little);
         pairs.head(0, 100_000);
@@ -218,9 +217,9 @@ fn dense_directories_cost_a_small_multiple() {
     }
 }
 
-/// Arrays within arrays as deep as somebody's limit may allow: a list of open arrays, no stack.
+/// Deeply nested arrays, with a limit that allows them, need heap but no stack.
 #[test]
-fn depth_costs_a_list_and_no_stack() {
+fn nesting_uses_heap_and_not_stack() {
     const DEPTH: u32 = 200_000;
     let mut file = FileBytes::v3(0, 1);
     file.string("deep").u32(ValueType::ARRAY.0);
@@ -236,9 +235,9 @@ fn depth_costs_a_list_and_no_stack() {
     assert!(refused.is_err() && peak < 4096, "{peak} bytes");
 }
 
-/// Where memory is short the answer is an error, and the process lives on to say it.
+/// A failed allocation is an error and does not abort the process.
 #[test]
-fn short_memory_is_an_error() {
+fn a_failed_allocation_is_an_error() {
     let mut directory = FileBytes::v3(20_000, 0);
     for number in 0..20_000u64 {
         directory.string("t").u32(1).u64(1).u32(0).u64(32 * number);

@@ -83,7 +83,7 @@ impl Estimate {
     }
 
     fn add_weights(&mut self, file: &Model, device: impl Fn(&str) -> usize) -> Result<()> {
-        for tensor in file.tensors().iter() {
+        for tensor in file.tensors() {
             let Some(size) = tensor.size() else {
                 self.unknown.push(Unknown::of_weights(&tensor));
                 continue;

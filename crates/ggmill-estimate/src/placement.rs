@@ -225,7 +225,7 @@ impl PlacedTensors {
         if placement.overrides.is_empty() {
             return Self(tensors);
         }
-        for tensor in model.tensors().iter() {
+        for tensor in model.tensors() {
             let name = tensor.name().to_string();
             if memory.is_some_and(|memory| !memory.loads(&name)) {
                 continue;

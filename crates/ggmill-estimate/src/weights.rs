@@ -32,7 +32,7 @@ pub(crate) fn by_device(
     let with_blocks = layers.with_blocks(|block| {
         memory.is_none_or(|memory| memory.without_copies.binary_search(&block).is_err())
     });
-    for tensor in model.tensors().iter() {
+    for tensor in model.tensors() {
         let name = tensor.name().to_string();
         if memory.is_some_and(|memory| !memory.loads(&name)) {
             continue;

@@ -1,9 +1,8 @@
-//! Headers that were read before, by their entity tags, in a directory that several processes may
-//! share.
+//! A cache of headers in a directory that several processes can share, validated by entity tags.
 //!
-//! A file is written beside and renamed, so that a reader sees all of it or none, and begins with
-//! what it is the header of; a damaged one is not used. Where anything of this fails, the header
-//! comes from the server.
+//! An entry is written to a temporary file and renamed, so that a reader never sees a partial entry. It
+//! begins with the address hash, the entity tag, and a checksum; a damaged entry is ignored. If the cache
+//! fails, the header is read from the server.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -14,15 +13,15 @@ use std::time::SystemTime;
 use sha2::{Digest as _, Sha256};
 use xxhash_rust::xxh64::xxh64;
 
+use crate::file::CacheEntry;
 use crate::options::CacheOptions;
-use crate::target::Known;
 
-/// How the name of a file that is being written begins and ends.
-const UNFINISHED: (&str, &str) = ("ggmill-", ".tmp");
+/// The prefix and suffix of a temporary file.
+const TEMPORARY: (&str, &str) = ("ggmill-", ".tmp");
 const MAGIC: &str = "ggmill header 1";
 const EXTENSION: &str = "header";
-/// The part of the cache that one file may take.
-const SHARE: u64 = 4;
+/// One entry may have `1 / MAX_SHARE` of the bytes of the cache.
+const MAX_SHARE: u64 = 4;
 
 impl CacheOptions {
     fn path(&self, address: &str) -> PathBuf {
@@ -34,10 +33,10 @@ impl CacheOptions {
         self.directory.join(name).with_extension(EXTENSION)
     }
 
-    /// The header of the file at this address.
-    pub(crate) fn load(&self, address: &str) -> Option<Known> {
+    /// Returns the cached header of the file at an address.
+    pub(crate) fn load(&self, address: &str) -> Option<CacheEntry> {
         let path = self.path(address);
-        // Windows sets the time only of files that are open for writing.
+        // Windows can set the time only of a file that is open for writing.
         let file = File::options().read(true).write(true).open(&path);
         let file = file.or_else(|_| File::open(&path)).ok()?;
         if file.metadata().ok()?.len() > self.max_bytes {
@@ -45,39 +44,40 @@ impl CacheOptions {
         }
         let mut bytes = Vec::new();
         (&file).take(self.max_bytes).read_to_end(&mut bytes).ok()?;
-        let known = parse(&bytes, address)?;
-        // The file that was of no use for longest goes first.
+        let entry = parse(&bytes, address)?;
+        // `trim` removes the least recently used entries.
         let _ = file.set_modified(SystemTime::now());
-        Some(known)
+        Some(entry)
     }
 
-    /// Keeps a header, and lets go of others where there are too many bytes.
-    pub(crate) fn store(&self, address: &str, known: &Known) {
-        if (known.beginning.len() as u64) < self.max_bytes / SHARE {
-            let _ = self.write(address, known).and_then(|()| self.trim(&self.path(address)));
+    /// Stores a header, and removes others if the cache is too large.
+    pub(crate) fn store(&self, address: &str, entry: &CacheEntry) {
+        if (entry.header.len() as u64) < self.max_bytes / MAX_SHARE {
+            let _ = self.write(address, entry).and_then(|()| self.trim(&self.path(address)));
         }
     }
 
-    fn write(&self, address: &str, known: &Known) -> io::Result<()> {
+    fn write(&self, address: &str, entry: &CacheEntry) -> io::Result<()> {
         fs::create_dir_all(&self.directory)?;
-        let (prefix, suffix) = UNFINISHED;
+        let (prefix, suffix) = TEMPORARY;
         let mut builder = tempfile::Builder::new();
         let mut file = builder.prefix(prefix).suffix(suffix).tempfile_in(&self.directory)?;
-        file.write_all(&text(address, known))?;
+        file.write_all(&encode(address, entry))?;
         file.persist(self.path(address))?;
         Ok(())
     }
 
-    /// Removes the oldest files until the others have few enough bytes. The one just written stays:
-    /// others can have the same time.
+    /// Removes the oldest files until the cache is small enough. The file just written is kept, even if
+    /// others have the same time.
     fn trim(&self, written: &Path) -> io::Result<()> {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.directory)? {
             let entry = entry?;
             let path = entry.path();
-            let ours = entry.file_name().to_str().is_some_and(is_ours);
+            let is_ours = entry.file_name().to_str().is_some_and(is_cache_file);
             // Another process may have removed it.
-            if let Some(metadata) = entry.metadata().ok().filter(|found| ours && found.is_file()) {
+            if let Some(metadata) = entry.metadata().ok().filter(|found| is_ours && found.is_file())
+            {
                 files.push((metadata.modified()?, metadata.len(), path));
             }
         }
@@ -94,31 +94,32 @@ impl CacheOptions {
     }
 }
 
-/// Whether a file has the name of one of this cache: the directory may have others.
-fn is_ours(name: &str) -> bool {
-    let (prefix, suffix) = UNFINISHED;
+/// Returns `true` for the name of a file of the cache. The directory can have other files.
+fn is_cache_file(name: &str) -> bool {
+    let (prefix, suffix) = TEMPORARY;
     let is_header = name.strip_suffix(EXTENSION).and_then(|rest| rest.strip_suffix('.'));
     is_header.is_some_and(|hash| {
         hash.len() == 40 && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
     }) || (name.starts_with(prefix) && name.ends_with(suffix))
 }
 
-/// The file that keeps a header: lines of what it is, then its bytes.
-fn text(address: &str, known: &Known) -> Vec<u8> {
-    let Known { etag, host, len, beginning } = known;
-    let sum = xxh64(beginning, 0);
-    // The address can hold a signature, so only its hash is kept.
-    let of = format!("{:x}", xxh64(address.as_bytes(), 0));
-    let head = format!("{MAGIC}\n{of}\n{host}\n{etag}\n{len}\n{}\n{sum:016x}\n", beginning.len());
-    [head.as_bytes(), beginning].concat()
+/// Returns the content of a cache file: lines that describe the header, then its bytes.
+fn encode(address: &str, entry: &CacheEntry) -> Vec<u8> {
+    let CacheEntry { etag, host, len, header } = entry;
+    let sum = xxh64(header, 0);
+    // The address can contain a signature, so only its hash is stored.
+    let address_hash = format!("{:x}", xxh64(address.as_bytes(), 0));
+    let head =
+        format!("{MAGIC}\n{address_hash}\n{host}\n{etag}\n{len}\n{}\n{sum:016x}\n", header.len());
+    [head.as_bytes(), header].concat()
 }
 
-fn parse(bytes: &[u8], address: &str) -> Option<Known> {
+fn parse(bytes: &[u8], address: &str) -> Option<CacheEntry> {
     let mut rest = bytes;
     let mut line = || {
         let end = rest.iter().take(4096).position(|&byte| byte == b'\n')?;
-        let (line, behind) = rest.split_at(end);
-        rest = behind.get(1..)?;
+        let (line, tail) = rest.split_at(end);
+        rest = tail.get(1..)?;
         std::str::from_utf8(line).ok()
     };
     if line()? != MAGIC || line()? != format!("{:x}", xxh64(address.as_bytes(), 0)) {
@@ -127,12 +128,12 @@ fn parse(bytes: &[u8], address: &str) -> Option<Known> {
     let (host, etag) = (line()?.to_owned(), line()?.to_owned());
     let (len, count): (u64, usize) = (line()?.parse().ok()?, line()?.parse().ok()?);
     let sum = line()?.to_owned();
-    let is_whole = rest.len() == count && count as u64 <= len && !etag.is_empty();
-    (is_whole && sum == format!("{:016x}", xxh64(rest, 0))).then(|| Known {
+    let is_valid = rest.len() == count && count as u64 <= len && !etag.is_empty();
+    (is_valid && sum == format!("{:016x}", xxh64(rest, 0))).then(|| CacheEntry {
         etag,
         host,
         len,
-        beginning: rest.to_vec(),
+        header: rest.to_vec(),
     })
 }
 
@@ -140,24 +141,24 @@ fn parse(bytes: &[u8], address: &str) -> Option<Known> {
 mod tests {
     use super::*;
 
-    fn known(beginning: &[u8]) -> Known {
-        Known {
+    fn entry_of(header: &[u8]) -> CacheEntry {
+        CacheEntry {
             etag: "\"tag\"".to_owned(),
             host: "h:1".to_owned(),
             len: 1 << 20,
-            beginning: beginning.to_vec(),
+            header: header.to_vec(),
         }
     }
 
     #[test]
-    fn a_header_is_found_by_its_address_and_a_damaged_one_is_not() {
+    fn headers_are_found_by_address_and_damaged_ones_are_ignored() {
         let directory = tempfile::tempdir().unwrap();
         let cache = CacheOptions::new(directory.path().join("made"), 1 << 20);
         assert!(cache.load("https://h/a").is_none());
-        cache.store("https://h/a", &known(b"GGUF\n\nbytes"));
+        cache.store("https://h/a", &entry_of(b"GGUF\n\nbytes"));
         let found = cache.load("https://h/a").unwrap();
         assert_eq!((found.etag.as_str(), found.len), ("\"tag\"", 1 << 20));
-        assert_eq!(found.beginning, b"GGUF\n\nbytes");
+        assert_eq!(found.header, b"GGUF\n\nbytes");
         assert!(cache.load("https://h/b").is_none());
 
         let path = cache.path("https://h/a");
@@ -167,22 +168,22 @@ mod tests {
             assert!(cache.load("https://h/a").is_none(), "{len} bytes");
         }
         let last = whole.len() - 1;
-        let mut turned = whole.clone();
-        turned[last] ^= 1;
-        fs::write(&path, &turned).unwrap();
+        let mut flipped = whole.clone();
+        flipped[last] ^= 1;
+        fs::write(&path, &flipped).unwrap();
         assert!(cache.load("https://h/a").is_none());
-        // Under the name of another address it is not taken for that.
+        // An entry under the name of another address is not used.
         fs::write(cache.path("https://h/b"), &whole).unwrap();
         assert!(cache.load("https://h/b").is_none());
     }
 
     #[test]
-    fn the_oldest_go_when_there_are_too_many_bytes() {
+    fn the_least_recently_used_headers_are_removed() {
         let directory = tempfile::tempdir().unwrap();
         let cache = CacheOptions::new(directory.path(), 10_000);
         for number in 0..10u64 {
             let address = format!("https://h/{number}");
-            cache.store(&address, &known(&[7; 2000]));
+            cache.store(&address, &entry_of(&[7; 2000]));
             let at = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1000 + number);
             File::options()
                 .write(true)
@@ -190,7 +191,7 @@ mod tests {
                 .unwrap()
                 .set_modified(at)
                 .unwrap();
-            // Used again and again, so it stays.
+            // Used each time, so it is kept.
             assert!(cache.load("https://h/0").is_some());
         }
         let total: u64 = fs::read_dir(directory.path())
@@ -199,24 +200,24 @@ mod tests {
             .sum();
         assert!((6_000..=10_000).contains(&total), "{total}");
         assert!(cache.load("https://h/9").is_some() && cache.load("https://h/1").is_none());
-        cache.store("https://h/large", &known(&[7; 5000]));
+        cache.store("https://h/large", &entry_of(&[7; 5000]));
         assert!(cache.load("https://h/large").is_none());
     }
 
     #[test]
-    fn files_of_other_programs_stay_and_do_not_count() {
+    fn files_of_other_programs_are_ignored() {
         let directory = tempfile::tempdir().unwrap();
         let others = ["x.tmp", "ggmill.tmp", "notes.header", "0123.header", "ggmill-x.tmp.bak"];
         for name in others {
             fs::write(directory.path().join(name), vec![0; 20_000]).unwrap();
         }
-        // What a process that was killed left behind.
+        // The temporary file of a killed process.
         let left = directory.path().join("ggmill-Ab12.tmp");
         fs::write(&left, vec![0; 20_000]).unwrap();
         let later = SystemTime::now() + std::time::Duration::from_secs(60);
         File::options().write(true).open(&left).unwrap().set_modified(later).unwrap();
         let cache = CacheOptions::new(directory.path(), 10_000);
-        cache.store("https://h/a", &known(&[7; 2000]));
+        cache.store("https://h/a", &entry_of(&[7; 2000]));
         assert!(cache.load("https://h/a").is_some() && !left.exists());
         for name in others {
             assert!(directory.path().join(name).exists(), "{name}");
@@ -225,11 +226,11 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_header_that_may_only_be_read_is_used() {
+    fn a_read_only_header_is_used() {
         use std::os::unix::fs::PermissionsExt as _;
         let directory = tempfile::tempdir().unwrap();
         let cache = CacheOptions::new(directory.path(), 10_000);
-        cache.store("https://h/a", &known(&[7; 2000]));
+        cache.store("https://h/a", &entry_of(&[7; 2000]));
         let path = cache.path("https://h/a");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
         assert!(cache.load("https://h/a").is_some());

@@ -1,4 +1,4 @@
-//! One request and its answer: redirects, credentials, what may pass and what will not.
+//! Requests and responses: redirects, credentials, and which errors are transient and can be retried.
 
 use std::fmt;
 use std::io::{self, Read as _};
@@ -9,20 +9,19 @@ use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
 use ureq::http::HeaderMap;
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
-use crate::agent::Agents;
-use crate::answer::{Answer, Validator, field};
 use crate::error::{Advice, Detail, Error, Result};
 use crate::hub;
 use crate::location::{Location, Place, S3Place};
-use crate::options::{Options, Retries};
+use crate::options::{Options, Retries, Secret};
+use crate::response::{Response, Validator, field};
 use crate::s3::{self, S3Options};
-use crate::secret::Secret;
 use crate::url::{Url, redacted};
 
-/// Redirects that are followed in a row.
+/// The maximum number of consecutive redirects.
 const MAX_REDIRECTS: u32 = 10;
-/// Bytes of the body of a refusal that are read for its reason.
+/// The maximum bytes that are read from the body of an error response.
 const MAX_REASON: u64 = 8 << 10;
 
 /// An HTTP client for files: connections, credentials and settings. Clones share these.
@@ -35,7 +34,7 @@ const MAX_REASON: u64 = 8 << 10;
 /// for tensor in model.tensors() {
 ///     println!("{:<40} {:<8} {}", tensor.name(), tensor.ggml_type(), tensor.shape());
 /// }
-/// // Only these bytes are sent.
+/// // Requests only the bytes of this tensor.
 /// let bytes = model.read_tensor(&model.tensor("output_norm.weight")?)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -48,13 +47,13 @@ struct Inner {
     options: Options,
     agents: Agents,
     hub: Url,
-    /// The regions of buckets that are not where they were looked for.
+    /// The regions of buckets that are not in the configured region.
     regions: Mutex<Vec<(String, String)>>,
     requests: AtomicU64,
     bytes: AtomicU64,
 }
 
-/// The number of requests and bytes of a client so far.
+/// The number of requests and bytes of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Traffic {
@@ -64,34 +63,33 @@ pub struct Traffic {
     pub bytes: u64,
 }
 
-/// What is asked for.
+/// The range and the conditions of a request.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ask<'a> {
+pub(crate) struct RequestHeaders<'a> {
     pub(crate) range: Option<Range<u64>>,
-    /// Of the content that is meant, with the place that it came from: no other server knows it.
-    pub(crate) only: Option<(&'a Url, &'a Validator)>,
-    /// The entity tag of content that need not be sent again, and the host it came from.
-    pub(crate) unless: Option<(&'a str, &'a str)>,
+    /// The expected version of the content, and the URL that sent it. Other servers do not know it.
+    pub(crate) if_match: Option<(&'a Url, &'a Validator)>,
+    /// The entity tag of cached content, and the host that sent it.
+    pub(crate) if_none_match: Option<(&'a str, &'a str)>,
 }
 
 /// A failed attempt.
 pub(crate) struct Fault {
     pub(crate) error: Error,
-    /// Whether the same request may succeed later.
-    pub(crate) passes: bool,
-    /// How long the server asks to wait.
+    /// If true, the error is transient: the request can be retried.
+    pub(crate) is_transient: bool,
+    /// The pause that the server requests.
     pub(crate) wait: Option<Duration>,
 }
 
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
-        Self { error, passes: false, wait: None }
+        Self { error, is_transient: false, wait: None }
     }
 }
 
 impl Client {
-    /// A client with these settings. Fails when the address of the Hub, a proxy or a certificate
-    /// makes no sense.
+    /// Creates a client. Fails if the address of the Hub, a proxy or a certificate is not valid.
     pub fn new(options: Options) -> Result<Self> {
         let hub = options.hub_endpoint.trim_end_matches('/');
         let hub = Url::parse(hub)
@@ -102,7 +100,7 @@ impl Client {
         Ok(Self { inner: Arc::new(Inner { options, agents, hub, regions, requests, bytes }) })
     }
 
-    /// The number of requests and bytes so far.
+    /// Returns the number of requests and bytes so far.
     pub fn traffic(&self) -> Traffic {
         Traffic {
             requests: self.inner.requests.load(Ordering::Relaxed),
@@ -122,7 +120,7 @@ impl Client {
         self.inner.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// The address of a file.
+    /// Returns the URL of a file.
     pub(crate) fn address(&self, location: &Location) -> Result<Url> {
         match &location.0 {
             Place::Web(url) => Ok(url.clone()),
@@ -135,30 +133,30 @@ impl Client {
         }
     }
 
-    /// Asks once, following redirects from `url`. Credentials go to the hosts that they are for
-    /// and to no other.
-    pub(crate) fn ask(
+    /// Sends a request, following redirects from `url`, without retries. Credentials are sent only to
+    /// the hosts for which they are intended.
+    pub(crate) fn request(
         &self,
         location: &Location,
         url: &Url,
-        ask: &Ask<'_>,
-    ) -> Result<Answer, Fault> {
+        fields: &RequestHeaders<'_>,
+    ) -> Result<Response, Fault> {
         let mut url = url.clone();
         let mut commit = None;
         for _ in 0..=MAX_REDIRECTS {
-            let response = self.send(location, &url, ask)?;
+            let response = self.send(location, &url, fields)?;
             let headers = response.headers();
             commit = field(headers, "x-repo-commit").map(str::to_owned).or(commit);
             let status = response.status().as_u16();
             match (status, field(headers, "location")) {
-                // The address that it leads to is not signed for: the bucket's own is.
-                (300..=399, _) if self.is_elsewhere(location, headers) => {
-                    return Err(self.refused(location, &url, response));
+                // A redirect to another region: retry at the bucket's address there, with a signature.
+                (300..=399, _) if self.names_unknown_region(location, headers) => {
+                    return Err(self.rejected(location, &url, response));
                 }
                 (301 | 302 | 303 | 307 | 308, Some(target)) => {
                     let next = url.join(target).map_err(|_| {
                         let came = format!("the redirect leads to {:?}", redacted(target)).into();
-                        Error::new(location, Detail::Protocol { asked: None, came })
+                        Error::new(location, Detail::Protocol { requested: None, came })
                     })?;
                     if url.is_secure() && !next.is_secure() {
                         let why = format!("the redirect to {next} is not encrypted");
@@ -166,34 +164,36 @@ impl Client {
                     }
                     url = next;
                 }
-                (200 | 206 | 304 | 412 | 416, _) => return Ok(Answer::new(response, url, commit)),
-                _ => return Err(self.refused(location, &url, response)),
+                (200 | 206 | 304 | 412 | 416, _) => {
+                    return Ok(Response::new(response, url, commit));
+                }
+                _ => return Err(self.rejected(location, &url, response)),
             }
         }
         let came = format!("more than {MAX_REDIRECTS} redirects in a row").into();
-        Err(Error::new(location, Detail::Protocol { asked: None, came }).into())
+        Err(Error::new(location, Detail::Protocol { requested: None, came }).into())
     }
 
     fn send(
         &self,
         location: &Location,
         url: &Url,
-        ask: &Ask<'_>,
+        fields: &RequestHeaders<'_>,
     ) -> Result<ureq::http::Response<ureq::Body>, Fault> {
         let agent = self.inner.agents.for_scheme(url.is_secure());
         let mut request = agent.get(url.to_text());
-        if let Some(Range { start, end }) = &ask.range {
+        if let Some(Range { start, end }) = &fields.range {
             request = request.header("range", format!("bytes={start}-{}", end.saturating_sub(1)));
         }
-        if let Some((_, validator)) = ask.only.filter(|(from, _)| from.same_origin(url)) {
-            // A weak tag never matches, by the rules.
+        if let Some((_, validator)) = fields.if_match.filter(|(from, _)| from.same_origin(url)) {
+            // A weak entity tag never matches `If-Match`.
             match (validator.strong_etag(), &validator.modified) {
                 (Some(etag), _) => request = request.header("if-match", etag),
                 (None, Some(time)) => request = request.header("if-unmodified-since", time),
                 _ => {}
             }
         }
-        if let Some((etag, _)) = ask.unless.filter(|(_, host)| *host == url.host()) {
+        if let Some((etag, _)) = fields.if_none_match.filter(|(_, host)| *host == url.host()) {
             request = request.header("if-none-match", etag);
         }
         if let Some(token) = self.hub_token(url) {
@@ -206,13 +206,13 @@ impl Client {
         request.call().map_err(|error| self.failed(location, url, error))
     }
 
-    /// The token for the Hub, where the address is one of it and the way there is private.
+    /// Returns the access token if the URL is on the Hub and the connection is private.
     fn hub_token(&self, url: &Url) -> Option<&Secret> {
         let is_hub = url.same_origin(&self.inner.hub) && self.inner.agents.is_private(url);
         self.inner.options.hub_token.as_ref().filter(|_| is_hub)
     }
 
-    /// The fields that sign a request for an object in S3, where the address is that of one.
+    /// Returns the header fields that sign a request, if the URL is that of an S3 object.
     fn signature(&self, location: &Location, url: &Url) -> Vec<(&'static str, String)> {
         let Place::S3(place) = &location.0 else { return Vec::new() };
         let options = self.s3(place);
@@ -224,7 +224,7 @@ impl Client {
         }
     }
 
-    /// The settings for a bucket, in the region that was found for it.
+    /// Returns the options for a bucket, with the region that a response has named.
     fn s3(&self, place: &S3Place) -> S3Options {
         let options = self.inner.options.s3.clone();
         let regions = self.inner.regions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -234,8 +234,8 @@ impl Client {
         }
     }
 
-    /// Whether an answer names a region of the bucket in which it was not looked for yet.
-    fn is_elsewhere(&self, location: &Location, headers: &HeaderMap) -> bool {
+    /// Returns `true` if a response names a region of the bucket that has not been tried.
+    fn names_unknown_region(&self, location: &Location, headers: &HeaderMap) -> bool {
         let Place::S3(place) = &location.0 else { return false };
         let regions = self.inner.regions.lock().unwrap_or_else(PoisonError::into_inner);
         let is_known = regions.iter().any(|(bucket, _)| *bucket == place.bucket);
@@ -244,30 +244,31 @@ impl Client {
         !is_known && named.is_some_and(|region| region != self.s3(place).region())
     }
 
-    /// Remembers the region of a bucket; whether that is news.
-    fn is_news(&self, place: &S3Place, region: &str) -> bool {
+    /// Stores the region of a bucket. Returns `false` if a region is already stored.
+    fn store_region(&self, place: &S3Place, region: &str) -> bool {
         let mut regions = self.inner.regions.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_news = !regions.iter().any(|(bucket, _)| *bucket == place.bucket);
-        if is_news {
+        let is_new = !regions.iter().any(|(bucket, _)| *bucket == place.bucket);
+        if is_new {
             regions.push((place.bucket.clone(), region.to_owned()));
         }
-        is_news
+        is_new
     }
 
-    /// An attempt that had no answer.
+    /// Converts an error without a response.
     fn failed(&self, location: &Location, url: &Url, error: ureq::Error) -> Fault {
         use ureq::Error as E;
         let host = url.host();
-        // With a proxy in between, what is connected to is that.
+        // With a proxy, the connection is to the proxy.
         let proxy = self.inner.agents.proxy_of(url);
         let unavailable = |last: String| {
             Error::new(location, Detail::Unavailable { attempts: 1, last: last.into() })
         };
-        let passing = |last: String| Fault { error: unavailable(last), passes: true, wait: None };
+        let transient =
+            |last: String| Fault { error: unavailable(last), is_transient: true, wait: None };
         match error {
             E::Timeout(_) => {
                 let seconds = self.inner.options.patience.as_secs_f32();
-                passing(format!("{host} did not respond within {seconds} seconds"))
+                transient(format!("{host} did not respond within {seconds} seconds"))
             }
             E::HostNotFound => {
                 let or_proxy = proxy.map(|proxy| format!(", or no proxy {proxy}"));
@@ -284,7 +285,7 @@ impl Client {
                 | io::ErrorKind::TimedOut
                 | io::ErrorKind::Interrupted
                 | io::ErrorKind::WouldBlock => {
-                    passing(format!("{host} closed the connection without a response"))
+                    transient(format!("{host} closed the connection without a response"))
                 }
                 io::ErrorKind::ConnectionRefused => {
                     let who = proxy.map(|proxy| format!("the proxy {proxy}"));
@@ -292,7 +293,7 @@ impl Client {
                     unavailable(format!("{who} refused the connection")).into()
                 }
                 io::ErrorKind::InvalidData => insecure(location, host, &io).into(),
-                // The standard library has no kind for it.
+                // The standard library has no error kind for a failed lookup.
                 _ if io.to_string().contains("lookup") => {
                     unavailable(format!("{host}: {io}")).advise(Some(Advice::Host)).into()
                 }
@@ -301,18 +302,18 @@ impl Client {
             E::ConnectProxyFailed(why) => {
                 unavailable(format!("the proxy refused the connection: {why}")).into()
             }
-            // Its text is the address.
+            // The text of the error has the URL, which can be secret.
             E::BadUri(_) => unavailable(format!("the URL of {host} is not valid")).into(),
             E::Protocol(_) | E::Http(_) | E::LargeResponseHeader(..) => {
                 let came = format!("{host} sent an invalid HTTP response: {error}").into();
-                Error::new(location, Detail::Protocol { asked: None, came }).into()
+                Error::new(location, Detail::Protocol { requested: None, came }).into()
             }
             other => unavailable(format!("{host} cannot be reached: {other}")).into(),
         }
     }
 
-    /// An answer that is a refusal.
-    fn refused(
+    /// Converts an error response.
+    fn rejected(
         &self,
         location: &Location,
         url: &Url,
@@ -321,7 +322,7 @@ impl Client {
         let status = response.status().as_u16();
         let headers = response.headers().clone();
         let mut body = Vec::new();
-        // A reason that cannot be read is none.
+        // The reason is optional.
         let _ = response.into_body().into_reader().take(MAX_REASON).read_to_end(&mut body);
         if matches!(status, 408 | 425 | 429 | 500 | 502..=504 | 520..=524) {
             return busy(location, url, status, &headers, self.inner.options.retries);
@@ -335,14 +336,14 @@ impl Client {
             let has_token = self.hub_token(url).is_some();
             advice = hub::advice(status, code, has_token, &self.inner.hub, place);
         }
-        let mut passes = false;
+        let mut is_transient = false;
         if let Place::S3(place) = &location.0 {
             said = s3::reason(&body);
             let options = self.s3(place);
             let region = field(&headers, "x-amz-bucket-region");
             advice = s3::advice(status, region, options.region(), options.credentials.is_some());
             if let Some(Advice::S3Region { region }) = &advice {
-                passes = self.is_news(place, region);
+                is_transient = self.store_region(place, region);
             }
         }
         if let Some(said) = &mut said {
@@ -350,17 +351,17 @@ impl Client {
             said.truncate(end);
         }
         let error = Error::new(location, Detail::Status { status, said }).advise(advice);
-        Fault { error, passes, wait: Some(Duration::ZERO) }
+        Fault { error, is_transient, wait: Some(Duration::ZERO) }
     }
 
-    /// Does `attempt` until it succeeds, or fails in a way that does not pass, or too often. The
-    /// attempt says whether it came further than the one before.
-    pub(crate) fn persist<T>(
+    /// Retries `attempt` until it succeeds, fails with an error that is not transient, or has failed too
+    /// often. An attempt that sets its argument to true has made progress, which resets the count.
+    pub(crate) fn retry<T>(
         &self,
         mut attempt: impl FnMut(&mut bool) -> Result<T, Fault>,
     ) -> Result<T> {
         let Retries { attempts, first_pause, longest_pause } = self.inner.options.retries;
-        let (mut made, mut pause) = (0u32, first_pause);
+        let (mut failures, mut pause) = (0u32, first_pause);
         loop {
             let mut progress = false;
             let fault = match attempt(&mut progress) {
@@ -368,11 +369,11 @@ impl Client {
                 Err(fault) => fault,
             };
             if progress {
-                (made, pause) = (0, first_pause);
+                (failures, pause) = (0, first_pause);
             }
-            made = made.saturating_add(1);
-            if !fault.passes || made >= attempts {
-                return Err(fault.error.after(made));
+            failures = failures.saturating_add(1);
+            if !fault.is_transient || failures >= attempts {
+                return Err(fault.error.after_attempts(failures));
             }
             sleep(fault.wait.unwrap_or(pause).min(longest_pause));
             pause = pause.saturating_mul(2);
@@ -393,7 +394,8 @@ fn insecure(location: &Location, host: &str, why: &dyn fmt::Display) -> Error {
         .advise(is_certificate.then_some(Advice::Certificates))
 }
 
-/// An answer that says to ask later. Where that is much later, asking again is left to the caller.
+/// Converts a response that asks to retry later. If that is after more than the longest pause, the error
+/// is not transient, and the caller decides.
 fn busy(
     location: &Location,
     url: &Url,
@@ -417,7 +419,107 @@ fn busy(
     Fault {
         error: Error::new(location, Detail::Unavailable { attempts: 1, last })
             .advise(seconds.map(|seconds| Advice::Later { seconds })),
-        passes: wait.is_none_or(|wait| wait <= retries.longest_pause),
+        is_transient: wait.is_none_or(|wait| wait <= retries.longest_pause),
         wait,
     }
+}
+
+/// Idle connections per host that are kept open.
+const MAX_IDLE: usize = 16;
+
+/// An agent for each scheme, as each can have a different proxy.
+#[derive(Debug)]
+pub(crate) struct Agents {
+    plain: ureq::Agent,
+    secure: ureq::Agent,
+}
+
+impl Agents {
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        let tls = tls(options)?;
+        let agent = |proxy: Option<&str>| {
+            let proxy = proxy.filter(|text| !text.trim().is_empty());
+            let proxy = proxy.map(|text| with_exceptions(text, &options.proxies.except));
+            let config = ureq::Agent::config_builder()
+                .http_status_as_error(false)
+                // `Client::request` follows redirects and decides which credentials to send.
+                .max_redirects(0)
+                .proxy(proxy.transpose()?)
+                .tls_config(tls.clone())
+                .user_agent(options.user_agent.as_str())
+                // Ranges are those of uncompressed bytes.
+                .accept_encoding("identity")
+                .max_idle_connections_per_host(MAX_IDLE)
+                .max_idle_age(Duration::from_secs(15))
+                .timeout_connect(Some(options.patience))
+                .timeout_send_request(Some(options.patience))
+                .timeout_recv_response(Some(options.patience))
+                .timeout_per_read(Some(options.patience))
+                .build();
+            Ok(ureq::Agent::new_with_config(config))
+        };
+        Ok(Self {
+            plain: agent(options.proxies.http.as_deref())?,
+            secure: agent(options.proxies.https.as_deref())?,
+        })
+    }
+
+    /// Returns the agent for a scheme.
+    pub(crate) fn for_scheme(&self, is_secure: bool) -> &ureq::Agent {
+        if is_secure { &self.secure } else { &self.plain }
+    }
+
+    /// Returns host and port of the proxy for a URL, if any.
+    pub(crate) fn proxy_of(&self, url: &Url) -> Option<String> {
+        let proxy = self.for_scheme(url.is_secure()).config().proxy()?;
+        // An invalid URL is not requested.
+        let uri = url.to_text().parse::<ureq::http::Uri>().ok()?;
+        (!proxy.is_no_proxy(&uri)).then(|| format!("{}:{}", proxy.host(), proxy.port()))
+    }
+
+    /// Returns `true` if a request to this URL cannot be read on the network: it is encrypted, or does not
+    /// leave this machine.
+    pub(crate) fn is_private(&self, url: &Url) -> bool {
+        url.is_secure() || (url.is_loopback() && self.proxy_of(url).is_none())
+    }
+}
+
+fn tls(options: &Options) -> Result<TlsConfig> {
+    let Some(pem) = &options.certificates else { return Ok(TlsConfig::builder().build()) };
+    let certificates: Vec<_> = parse_pem(pem)
+        .filter_map(|item| match item {
+            Ok(PemItem::Certificate(certificate)) => Some(certificate),
+            _ => None,
+        })
+        .collect();
+    if certificates.is_empty() {
+        let why = "the file of certificate authorities contains no PEM certificate";
+        return Err(Error::new("certificates", Detail::Insecure(why.into())));
+    }
+    let roots = RootCerts::Specific(Arc::new(certificates));
+    Ok(TlsConfig::builder().root_certs(roots).build())
+}
+
+/// Parses a proxy, which is not used for the hosts in `except` and their subdomains.
+fn with_exceptions(text: &str, except: &str) -> Result<ureq::Proxy> {
+    // The text can contain a password, so it is not shown.
+    let invalid = |_| Error::new("proxy", Detail::Address { expected: "http://HOST:PORT" });
+    let parsed = ureq::Proxy::new(text.trim()).map_err(invalid)?;
+    let mut builder =
+        ureq::Proxy::builder(parsed.protocol()).host(parsed.host()).port(parsed.port());
+    if let Some(name) = parsed.username() {
+        builder = builder.username(name);
+    }
+    if let Some(password) = parsed.password() {
+        builder = builder.password(password);
+    }
+    for host in except.split(',').map(str::trim).filter(|host| !host.is_empty()) {
+        let bare = host.trim_start_matches("*.").trim_start_matches('.');
+        builder = if bare == "*" {
+            builder.no_proxy("*")
+        } else {
+            builder.no_proxy(bare).no_proxy(&format!(".{bare}"))
+        };
+    }
+    builder.build().map_err(invalid)
 }

@@ -1,4 +1,4 @@
-//! Errors: what was asked, what came, and what to do about it.
+//! Errors: the file, the cause, and advice.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,29 +8,29 @@ use ggmill_core::RawStr;
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an error arose.
+/// The kind of an error, by cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The address is not one, or not of a file.
+    /// The address is not valid, or not the address of a file.
     Address,
     /// The server has no such file.
     NotFound,
-    /// The server wants other credentials, or any.
+    /// The server rejects the credentials, or requires some.
     Denied,
-    /// The file is not the one that was opened: it was replaced meanwhile.
+    /// The file was replaced after it was opened.
     Changed,
     /// The server sends whole files only.
     NoRanges,
-    /// The answer is not one that HTTP allows here, or contradicts another.
+    /// The response is not valid HTTP for this request, or contradicts another response.
     Protocol,
-    /// The server cannot be reached or does not answer, also after several attempts.
+    /// The server cannot be reached or does not respond, even after several attempts.
     Unavailable,
-    /// The connection is not safe: its certificate was refused, or a redirect leaves encryption.
+    /// The connection is not secure: its certificate was rejected, or a redirect is not encrypted.
     Insecure,
     /// The files do not make up a whole model.
     Shards,
-    /// The content of the file, by the kinds of `ggmill-core`.
+    /// The content of the file is not valid: the kind of `ggmill-core`'s error.
     Format(ggmill_core::ErrorKind),
 }
 
@@ -38,22 +38,21 @@ pub enum ErrorKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Advice {
-    /// The Hub wants an access token, and none was given; a repository that does not exist has the
-    /// same answer.
+    /// The Hub requires an access token, and the options have none. The response is the same for a
+    /// repository that does not exist.
     HubToken,
-    /// The access token that was given is refused: expired, revoked, or without the right to read
-    /// this repository.
+    /// The access token is rejected: expired, revoked, or without permission to read this repository.
     OtherHubToken,
     /// The repository is gated: its conditions are accepted on its page.
     Gated {
         /// The address of the page.
         page: String,
     },
-    /// The name is that of a repository; a file in it is meant.
+    /// The location is a repository, and a file in it is needed.
     FileInRepository,
-    /// S3 wants credentials, and none were given.
+    /// S3 requires credentials, and the options have none.
     S3Credentials,
-    /// The credentials for S3 are refused: wrong, expired, or without the right to read this.
+    /// The credentials for S3 are rejected: wrong, expired, or without permission to read the object.
     OtherS3Credentials,
     /// The bucket is in another region.
     S3Region {
@@ -62,20 +61,20 @@ pub enum Advice {
     },
     /// The server sends whole files only: download the file and read the copy.
     Download,
-    /// The server is busy, and said when to ask again.
+    /// The server is busy and says when to retry.
     Later {
-        /// Seconds from the answer.
+        /// Seconds after the response.
         seconds: u64,
     },
     /// No host has this name: it is misspelled, or there is no network.
     Host,
-    /// The certificate is of an authority that is not known, such as that of a proxy.
+    /// The certificate is from an unknown authority, such as a proxy's.
     Certificates,
-    /// The file was replaced while it was read: begin again.
+    /// The file was replaced while it was read: open it again.
     Again,
 }
 
-/// An error with its kind and the name of the file it is about. The size of a pointer.
+/// An error with its kind and the name of the file. It has the size of a pointer.
 ///
 /// ```
 /// use ggmill_remote::{ErrorKind, Location};
@@ -92,30 +91,30 @@ struct Inner {
     advice: Option<Advice>,
 }
 
-/// The facts behind a message.
+/// The facts in a message.
 #[derive(Debug)]
 pub(crate) enum Detail {
     Address {
         expected: &'static str,
     },
-    /// The name of a repository where that of a file is needed.
+    /// The location is a repository, expected a file.
     Repository,
     Status {
         status: u16,
         said: Option<String>,
     },
-    /// The last of several attempts.
+    /// The error of the last of several attempts.
     Unavailable {
         attempts: u32,
         last: Box<str>,
     },
     Insecure(Box<str>),
     Protocol {
-        asked: Option<Range<u64>>,
+        requested: Option<Range<u64>>,
         came: Box<str>,
     },
     NoRanges {
-        asked: Range<u64>,
+        requested: Range<u64>,
     },
     Changed {
         what: &'static str,
@@ -127,7 +126,7 @@ pub(crate) enum Detail {
         end: u64,
         len: u64,
     },
-    /// A shard under a name that does not lead to the others.
+    /// A shard whose file name is not that of a shard, so the others cannot be found.
     NotAShardName {
         number: u64,
         count: u64,
@@ -138,12 +137,12 @@ pub(crate) enum Detail {
     },
     Shards {
         source: ggmill_core::Error,
-        /// Whether there may be more of it, which was not asked for.
+        /// If true, some shards were not requested.
         more: bool,
     },
 }
 
-/// Of a file that ends too early: its actual length, and the minimum length expected.
+/// The actual length of a truncated file, and the minimum length that it needs.
 #[derive(Debug)]
 pub(crate) struct Missing {
     pub(crate) len: u64,
@@ -168,25 +167,25 @@ impl Error {
         self
     }
 
-    /// The same after so many attempts.
+    /// Sets the number of attempts of an [`Unavailable`](Detail::Unavailable) error.
     #[must_use]
-    pub(crate) fn after(mut self, made: u32) -> Self {
+    pub(crate) fn after_attempts(mut self, made: u32) -> Self {
         if let Detail::Unavailable { attempts, .. } = &mut self.0.detail {
             *attempts = made;
         }
         self
     }
 
-    /// The same of a set whose other files were not asked for.
+    /// Adds that some shards were not requested.
     #[must_use]
-    pub(crate) fn and_perhaps_more(mut self) -> Self {
+    pub(crate) fn with_unrequested_shards(mut self) -> Self {
         if let Detail::Shards { more, .. } = &mut self.0.detail {
             *more = true;
         }
         self
     }
 
-    /// The error of a source of bytes, which is one of this crate already where the source failed.
+    /// Converts an error of a model, unwrapping an error of this crate if the source failed.
     #[cold]
     pub(crate) fn of_core(name: &str, error: ggmill_core::Error, missing: Option<Missing>) -> Self {
         let kind = error.kind();
@@ -203,7 +202,7 @@ impl Error {
         }
     }
 
-    /// The kind of error.
+    /// Returns the kind of error.
     pub fn kind(&self) -> ErrorKind {
         match &self.0.detail {
             Detail::Address { .. } | Detail::Repository => ErrorKind::Address,
@@ -220,17 +219,17 @@ impl Error {
         }
     }
 
-    /// The name of the file that the error is about, as [`Location`](crate::Location) shows it.
+    /// Returns the name of the file, as [`Location`](crate::Location) shows it.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Advice on how to resolve it, if known.
+    /// Returns advice on how to resolve it, if known.
     pub fn advice(&self) -> Option<&Advice> {
         self.0.advice.as_ref()
     }
 
-    /// The status of the answer, where that is what went wrong.
+    /// Returns the status of an error response.
     pub fn status(&self) -> Option<u16> {
         match self.0.detail {
             Detail::Status { status, .. } => Some(status),
@@ -238,7 +237,7 @@ impl Error {
         }
     }
 
-    /// The fault in the content of the file, or of the files of a set.
+    /// Returns the error in the content of the file or of the files of a set.
     pub fn format_error(&self) -> Option<&ggmill_core::Error> {
         match &self.0.detail {
             Detail::Format { source, .. } | Detail::Shards { source, .. } => Some(source),
@@ -248,7 +247,7 @@ impl Error {
 }
 
 impl From<Error> for ggmill_core::Error {
-    /// As the error of a source of bytes: it keeps its kind, and
+    /// Wraps the error as that of a source of bytes. It keeps its kind, and
     /// [`cause`](ggmill_core::Error::cause) is this error.
     fn from(error: Error) -> Self {
         let kind = match error.kind() {
@@ -261,7 +260,7 @@ impl From<Error> for ggmill_core::Error {
     }
 }
 
-/// The reason phrases of the answers that are met.
+/// Returns the reason phrase of a status.
 fn reason(status: u16) -> &'static str {
     match status {
         400 => "bad request",
@@ -297,14 +296,18 @@ impl fmt::Display for Error {
             Detail::Unavailable { attempts: 1, last } => write!(f, "{last}"),
             Detail::Unavailable { attempts, last } => write!(f, "{last}, {attempts} times"),
             Detail::Insecure(why) => write!(f, "{why}"),
-            Detail::Protocol { asked: Some(asked), came } => {
-                write!(f, "bytes {} to {} were requested, but {came}", asked.start, asked.end)
+            Detail::Protocol { requested: Some(requested), came } => {
+                write!(
+                    f,
+                    "bytes {} to {} were requested, but {came}",
+                    requested.start, requested.end
+                )
             }
-            Detail::Protocol { asked: None, came } => write!(f, "{came}"),
-            Detail::NoRanges { asked } => write!(
+            Detail::Protocol { requested: None, came } => write!(f, "{came}"),
+            Detail::NoRanges { requested } => write!(
                 f,
                 "bytes {} to {} were requested, but the server sends only whole files",
-                asked.start, asked.end
+                requested.start, requested.end
             ),
             Detail::Changed { what, found, expected } => write!(
                 f,
@@ -326,7 +329,7 @@ impl fmt::Display for Error {
             Detail::Format { source, missing } => {
                 write!(f, "{source}")?;
                 let Some(Missing { len, needed }) = missing else { return Ok(()) };
-                // Rounded down, so that a file that lacks its last byte does not show as whole.
+                // Rounded down, so that a file without its last byte is not shown as 100%.
                 let percent = u128::from(*len) * 100 / u128::from(*needed).max(1);
                 write!(
                     f,
@@ -334,7 +337,7 @@ impl fmt::Display for Error {
                      incomplete upload"
                 )
             }
-            // Already told, with the name that it begins with.
+            // Written above: the message begins with a name.
             Detail::Shards { .. } => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! The address of a file on the web, on the Hub or in S3.
+//! Locations: addresses of files on the web, on the Hub and in S3.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use percent_encoding::percent_decode_str;
 use crate::error::{Detail, Error, Result};
 use crate::url::{Url, encode_path, redacted};
 
-/// The hosts whose addresses are those of files on the Hub.
+/// The hosts of the Hub, whose pages are parsed as locations on the Hub.
 const HUB_HOSTS: [&str; 4] = ["huggingface.co", "www.huggingface.co", "hf.co", "www.hf.co"];
 
-/// A file, or a repository, that is somewhere else: `https://…`, `http://…`,
+/// The address of a remote file or repository: `https://…`, `http://…`,
 /// `hf://[models/|datasets/]OWNER/NAME[@REVISION][/PATH]`, `s3://BUCKET/KEY`.
 ///
-/// Pages of the Hub are understood as the files that they show. Shows as what was named, without
-/// the query of an address, which can be a signature; so does the debug form.
+/// The URL of a page of the Hub is parsed as the file that it shows. Display and debug output do not
+/// have the query of a URL, which can be a signature.
 ///
 /// ```
 /// use ggmill_remote::Location;
@@ -36,14 +36,14 @@ pub(crate) enum Place {
     S3(S3Place),
 }
 
-/// A repository of the Hub, and a file in it.
+/// A repository of the Hub, or a file in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HubPlace {
     pub(crate) dataset: bool,
     /// `OWNER/NAME`.
     pub(crate) repository: String,
     pub(crate) revision: Option<String>,
-    /// Plain text, without `/` at its ends. `None` is the repository.
+    /// Not percent-encoded, without `/` at its ends. `None` is the repository.
     pub(crate) path: Option<String>,
 }
 
@@ -55,18 +55,18 @@ pub(crate) struct S3Place {
 }
 
 impl Location {
-    /// Understands an address; `None` is text that is none, such as a path. Fails for an address
-    /// of another scheme, and for one that lacks something.
+    /// Parses an address. Returns `None` for text that is not an address, such as a path. Fails for an
+    /// unknown scheme and for an incomplete address.
     pub fn parse(text: &str) -> Result<Option<Self>> {
         let refused = |expected| Err(Error::new(redacted(text), Detail::Address { expected }));
         let Some((scheme, rest)) = text.split_once(':') else { return Ok(None) };
-        // One letter is a drive.
+        // A single letter is a drive of Windows.
         let is_scheme = scheme.len() > 1
             && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
         let scheme = scheme.to_ascii_lowercase();
         let known = matches!(scheme.as_str(), "http" | "https" | "hf" | "s3");
         let Some(rest) = rest.strip_prefix("//").filter(|_| is_scheme) else {
-            // `https:/host` is a slip, `notes:2.gguf` a file.
+            // `https:/host` is a typing error, `notes:2.gguf` is a file.
             return if known && rest.starts_with('/') {
                 refused("two slashes after the scheme, as in https://HOST/PATH")
             } else {
@@ -82,7 +82,7 @@ impl Location {
         place.map_or_else(refused, |place| Ok(Some(Self(place))))
     }
 
-    /// The last part of the name, where the address is that of a file.
+    /// Returns the file name, or `None` for a directory or repository.
     pub fn file_name(&self) -> Option<&str> {
         let path = match &self.0 {
             Place::Web(url) => url.path(),
@@ -92,34 +92,31 @@ impl Location {
         path.rsplit('/').next().filter(|name| !name.is_empty())
     }
 
-    /// The file of this name beside this one.
+    /// Returns the location of a file in the same directory.
     #[must_use]
     pub fn with_file_name(&self, name: &str) -> Self {
-        let beside = |path: &str, name: &str| match path.rsplit_once('/') {
+        let sibling = |path: &str, name: &str| match path.rsplit_once('/') {
             Some((directory, _)) => format!("{directory}/{name}"),
             None => name.to_owned(),
         };
         Self(match &self.0 {
-            // The query is kept: it may say which version, or be the leave to read.
-            Place::Web(url) => {
-                Place::Web(url.with_path(
-                    beside(url.path(), &encode_path(name)),
-                    url.query().map(str::to_owned),
-                ))
-            }
+            // The query is kept, as it can select a version or authorize the request.
+            Place::Web(url) => Place::Web(url.with_path(
+                sibling(url.path(), &encode_path(name)),
+                url.query().map(str::to_owned),
+            )),
             Place::Hub(place) => Place::Hub(HubPlace {
-                path: Some(beside(place.path.as_deref().unwrap_or_default(), name)),
+                path: Some(sibling(place.path.as_deref().unwrap_or_default(), name)),
                 ..place.clone()
             }),
             Place::S3(place) => {
-                Place::S3(S3Place { key: beside(&place.key, name), ..place.clone() })
+                Place::S3(S3Place { key: sibling(&place.key, name), ..place.clone() })
             }
         })
     }
 
-    /// The files of the set that this is a shard of, by its name, in the order of their numbers and
-    /// with this one; `None` where the name is not that of a shard of several. They need not be
-    /// there.
+    /// Returns the locations of all shards of the set, this one included, derived from the file name.
+    /// `None` if that is not the name of a shard of several. The files need not exist.
     ///
     /// ```
     /// use ggmill_remote::Location;
@@ -135,13 +132,13 @@ impl Location {
         Some((1..=name.count()).map(move |number| self.with_file_name(&name.sibling(number))))
     }
 
-    /// The name taken apart, where it says that the file is one shard of several.
+    /// Parses the file name, if it is that of a shard of several.
     pub(crate) fn shard_name(&self) -> Option<ShardName<'_>> {
         ShardName::parse(self.file_name()?).filter(|name| name.count() > 1)
     }
 
-    /// The whole address, which [`parse`](Self::parse) understands as this location: with the
-    /// query, which can be a signature. To show it, use [`Display`](fmt::Display).
+    /// Returns the whole address, which [`parse`](Self::parse) accepts. It has the query, which can be a
+    /// signature, so use [`Display`](fmt::Display) in messages.
     pub fn to_address(&self) -> String {
         match &self.0 {
             Place::Web(url) => url.to_text(),
@@ -149,17 +146,17 @@ impl Location {
         }
     }
 
-    /// Whether this is a whole repository of the Hub, not a file in one.
+    /// Returns `true` for a repository of the Hub, as opposed to a file in one.
     pub fn is_repository(&self) -> bool {
         matches!(&self.0, Place::Hub(place) if place.path.is_none())
     }
 
-    /// Whether this is an object in S3.
+    /// Returns `true` for an object in S3.
     pub fn is_s3(&self) -> bool {
         matches!(&self.0, Place::S3(_))
     }
 
-    /// The same file at this commit, where that makes a difference.
+    /// Returns the location at a commit. Locations that are not on the Hub are returned unchanged.
     pub(crate) fn at_commit(&self, commit: &str) -> Self {
         match &self.0 {
             Place::Hub(place) => {
@@ -169,7 +166,7 @@ impl Location {
         }
     }
 
-    /// The repository or directory of the Hub that a file is in; `None` elsewhere.
+    /// Returns the repository or directory of a file on the Hub, or `None` for other locations.
     pub fn directory(&self) -> Option<Self> {
         let Place::Hub(place) = &self.0 else { return None };
         let path = place.path.as_deref().and_then(|path| path.rsplit_once('/'));
@@ -177,7 +174,7 @@ impl Location {
         Some(Self(Place::Hub(HubPlace { path, ..place.clone() })))
     }
 
-    /// A file below this repository or directory of the Hub; any other location is returned as it is.
+    /// Returns a file in this repository or directory of the Hub. Other locations are returned unchanged.
     ///
     /// ```
     /// use ggmill_remote::Location;
@@ -219,7 +216,7 @@ impl fmt::Display for HubPlace {
             if revision.strip_prefix("refs/").is_some_and(is_plain) {
                 write!(f, "@{revision}")?;
             } else {
-                // Its slashes are not those of the path.
+                // Slashes in the revision would be parsed as part of the path.
                 write!(f, "@{}", revision.replace('%', "%25").replace('/', "%2F"))?;
             }
         }
@@ -243,18 +240,17 @@ fn hub(rest: &str) -> Result<HubPlace, &'static str> {
         None => (*name, None),
     };
     let (revision, path) = match (revision, rest) {
-        // The only revisions with slashes in them.
+        // The only revisions with unescaped slashes.
         (Some("refs"), [kind @ ("pr" | "convert"), which, rest @ ..]) => {
             (Some(format!("refs/{kind}/{which}")), rest)
         }
-        (Some(revision), rest) => (Some(decoded(revision)?), rest),
+        (Some(revision), rest) => (Some(percent_decode(revision)?), rest),
         (None, rest) => (None, rest),
     };
     place(dataset, owner, name, revision, &path.join("/"))
 }
 
-/// A place whose parts are checked: names of repositories are of few characters, and paths have no
-/// steps upwards.
+/// Checks the parts of a location on the Hub: the characters of names, and that the path has no `..`.
 fn place(
     dataset: bool,
     owner: &str,
@@ -271,7 +267,7 @@ fn place(
     if !is_name(owner) || !is_name(name) {
         return Err(HUB);
     }
-    // The second would be taken for the beginning of a longer one.
+    // `refs` would be parsed as the beginning of `refs/pr/N`.
     if revision.as_deref().is_some_and(|revision| matches!(revision, "" | "refs")) {
         return Err("a branch, a tag, a commit or refs/pr/N after '@'");
     }
@@ -298,12 +294,12 @@ fn s3(rest: &str) -> Result<S3Place, &'static str> {
     Ok(S3Place { bucket: bucket.to_owned(), key: key.to_owned() })
 }
 
-/// An address of the web, which is perhaps a page or a file of the Hub.
+/// Converts a URL, which can be that of a page or file of the Hub.
 fn web(url: Url) -> Result<Place, &'static str> {
     if !HUB_HOSTS.contains(&url.host()) {
         return Ok(Place::Web(url));
     }
-    let parts = url.path().split('/').skip(1).map(decoded).collect::<Result<Vec<_>, _>>()?;
+    let parts = url.path().split('/').skip(1).map(percent_decode).collect::<Result<Vec<_>, _>>()?;
     let mut parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     let dataset = parts.first() == Some(&"datasets");
     if dataset {
@@ -328,7 +324,7 @@ fn web(url: Url) -> Result<Place, &'static str> {
     }
 }
 
-fn decoded(text: &str) -> Result<String, &'static str> {
+fn percent_decode(text: &str) -> Result<String, &'static str> {
     percent_decode_str(text)
         .decode_utf8()
         .map(std::borrow::Cow::into_owned)
@@ -344,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_pages_of_the_hub_are_one() {
+    fn urls_of_the_hub_are_locations_on_the_hub() {
         for (text, name) in [
             ("hf://a/b/c.gguf", "hf://a/b/c.gguf"),
             ("HF://models/a/b@v1/d/c.gguf", "hf://a/b@v1/d/c.gguf"),
@@ -373,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_left_alone_and_what_is_a_wrong_one_is_refused() {
+    fn paths_are_not_addresses_and_invalid_addresses_are_rejected() {
         for path in
             ["model.gguf", "-", "C:\\x", "C:/x", "a:b.gguf", "./https://x", "dir/x:y", "hf:x"]
         {
@@ -403,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_understood_as_its_location_again() {
+    fn an_address_parses_to_its_location() {
         for text in [
             "https://h/a%20b.gguf?x=y/../z",
             "http://h:1/?q",
@@ -420,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn the_siblings_of_a_shard_are_at_its_place() {
+    fn the_siblings_of_a_shard_are_in_its_directory() {
         for (text, last) in [
             ("https://h/a/m-00001-of-00002.gguf?x=/y", "https://h/a/m-00002-of-00002.gguf?x=/y"),
             ("hf://a/b/m-00002-of-00002.gguf", "hf://a/b/m-00002-of-00002.gguf"),
@@ -431,16 +427,16 @@ mod tests {
             assert_eq!((set.len(), set[1].to_address().as_str()), (2, last));
             assert!(set.contains(&location));
         }
-        for alone in
+        for single in
             ["https://h/m.gguf", "hf://a/b", "https://h/m-00001-of-00001.gguf", "https://h/"]
         {
-            let location = Location::parse(alone).unwrap().unwrap();
-            assert!(location.siblings().is_none(), "{alone}");
+            let location = Location::parse(single).unwrap().unwrap();
+            assert!(location.siblings().is_none(), "{single}");
         }
     }
 
     #[test]
-    fn a_sibling_has_the_same_place_and_another_name() {
+    fn a_sibling_has_the_same_directory() {
         for (text, sibling) in [
             ("https://h/a/b.gguf", "https://h/a/c%201.gguf"),
             ("hf://a/b/c.gguf", "hf://a/b/c 1.gguf"),

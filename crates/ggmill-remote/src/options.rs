@@ -1,14 +1,13 @@
-//! Options of a client; the environment is not read.
+//! Options of a client, and secrets in them. The library reads no environment variables.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::s3::S3Options;
-use crate::secret::Secret;
 use crate::url::redacted;
 
-/// How requests are made. The default is that of a program without any settings.
+/// Options of a [`Client`](crate::Client).
 ///
 /// ```
 /// use ggmill_remote::{Client, Options, Secret};
@@ -21,25 +20,24 @@ use crate::url::redacted;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// The name that the program gives itself.
+    /// The user agent.
     pub user_agent: String,
-    /// Where the Hub is.
+    /// The URL of the Hub.
     pub hub_endpoint: String,
-    /// The access token for the Hub. It is sent to that endpoint and nowhere else, and never
-    /// without encryption to another machine, nor to this one where a proxy is asked for it.
+    /// The access token for the Hub. It is sent only to that endpoint, and only if the connection is
+    /// encrypted, or goes to this machine without a proxy.
     pub hub_token: Option<Secret>,
-    /// S3: where it is, and who asks.
+    /// Credentials, region and endpoint of S3.
     pub s3: S3Options,
     /// Proxies.
     pub proxies: Proxies,
-    /// When and how often a request is made again.
+    /// The number and pauses of retries.
     pub retries: Retries,
-    /// How long one operation may go without progress: to connect, to answer, to send the next
-    /// bytes.
+    /// The timeout of each step: to connect, to respond, to send the next bytes.
     pub patience: Duration,
-    /// Certificates of authorities, in PEM, instead of those that are built in.
+    /// Certificates of authorities in PEM, which replace the built-in ones.
     pub certificates: Option<Vec<u8>>,
-    /// Where headers are kept; `None` keeps none.
+    /// The cache of headers; `None` disables it.
     pub cache: Option<CacheOptions>,
 }
 
@@ -60,63 +58,63 @@ impl Default for Options {
 }
 
 impl Options {
-    /// With this name for the program.
+    /// Sets the user agent.
     #[must_use]
     pub fn with_user_agent(mut self, name: impl Into<String>) -> Self {
         self.user_agent = name.into();
         self
     }
 
-    /// With the Hub there.
+    /// Sets the URL of the Hub.
     #[must_use]
     pub fn with_hub_endpoint(mut self, endpoint: impl Into<String>) -> Self {
         self.hub_endpoint = endpoint.into();
         self
     }
 
-    /// With this access token for the Hub.
+    /// Sets the access token for the Hub. An empty token is ignored.
     #[must_use]
     pub fn with_hub_token(mut self, token: Option<Secret>) -> Self {
         self.hub_token = token.filter(|token| !token.reveal().is_empty());
         self
     }
 
-    /// With these settings for S3.
+    /// Sets the options for S3.
     #[must_use]
     pub fn with_s3(mut self, s3: S3Options) -> Self {
         self.s3 = s3;
         self
     }
 
-    /// With these proxies.
+    /// Sets the proxies.
     #[must_use]
     pub fn with_proxies(mut self, proxies: Proxies) -> Self {
         self.proxies = proxies;
         self
     }
 
-    /// With these retries.
+    /// Sets the retries.
     #[must_use]
     pub fn with_retries(mut self, retries: Retries) -> Self {
         self.retries = retries;
         self
     }
 
-    /// With this patience.
+    /// Sets the timeout of each step.
     #[must_use]
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// With these certificates of authorities, in PEM.
+    /// Sets the certificates of authorities in PEM.
     #[must_use]
     pub fn with_certificates(mut self, pem: Option<Vec<u8>>) -> Self {
         self.certificates = pem;
         self
     }
 
-    /// With a cache of headers.
+    /// Sets the cache of headers.
     #[must_use]
     pub fn with_cache(mut self, cache: Option<CacheOptions>) -> Self {
         self.cache = cache;
@@ -124,23 +122,24 @@ impl Options {
     }
 }
 
-/// Proxies by the scheme of what is asked for, in the form of the variables `HTTP_PROXY`,
-/// `HTTPS_PROXY` and `NO_PROXY`.
+/// Proxies by the scheme of the URL, in the form of the variables `HTTP_PROXY`, `HTTPS_PROXY` and
+/// `NO_PROXY`.
+///
 /// A proxy is `[SCHEME://][USER:PASSWORD@]HOST[:PORT]` with the scheme `http`, `https`, `socks4`,
-/// `socks4a`, `socks5` or `socks5h`. The debug form has neither user name nor password.
+/// `socks4a`, `socks5` or `socks5h`. The debug output has neither user name nor password.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Proxies {
-    /// For `http`.
+    /// The proxy for `http`.
     pub http: Option<String>,
-    /// For `https`.
+    /// The proxy for `https`.
     pub https: Option<String>,
-    /// Hosts that are asked directly, with commas between them.
+    /// Hosts that are contacted without a proxy, separated by commas.
     pub except: String,
 }
 
 impl Proxies {
-    /// Proxies for `http` and `https`, and the hosts that are asked directly.
+    /// Creates proxies for `http` and `https`, with a list of hosts that are contacted without one.
     pub fn new(http: Option<String>, https: Option<String>, except: impl Into<String>) -> Self {
         Self { http, https, except: except.into() }
     }
@@ -183,20 +182,20 @@ impl fmt::Debug for Proxies {
     }
 }
 
-/// When a request is made again: after a failure that may pass, each time after a longer pause.
+/// The retries after transient errors, with increasing pauses.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Retries {
-    /// How often in all a request is made.
+    /// The maximum number of attempts, the first included.
     pub attempts: u32,
-    /// The pause after the first attempt; each further one is twice as long.
+    /// The pause after the first attempt. Each further pause is twice as long.
     pub first_pause: Duration,
-    /// The longest pause, also where a server asks for a longer one.
+    /// The longest pause, even if a server requests a longer one.
     pub longest_pause: Duration,
 }
 
 impl Retries {
-    /// So many attempts, with pauses between these.
+    /// Creates retries with a maximum number of attempts and the first and longest pause.
     pub const fn new(attempts: u32, first_pause: Duration, longest_pause: Duration) -> Self {
         Self { attempts, first_pause, longest_pause }
     }
@@ -208,21 +207,41 @@ impl Default for Retries {
     }
 }
 
-/// Where headers are kept, and how much of them.
+/// The directory and size of the cache of headers.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CacheOptions {
-    /// The directory, which is made where it is missing. Of the files in it, those that are named
-    /// as the cache names its own count and may be removed: 40 hexadecimal digits and `.header`,
-    /// and `ggmill-….tmp`.
+    /// The directory, which is created if it is missing. Only files with the names of cache files are
+    /// counted and removed: 40 hexadecimal digits and `.header`, and `ggmill-….tmp`.
     pub directory: PathBuf,
-    /// Bytes of all these files, at most.
+    /// The maximum total bytes of these files.
     pub max_bytes: u64,
 }
 
 impl CacheOptions {
-    /// A directory, and how many bytes may be in it.
+    /// Creates options from a directory and the maximum bytes of its cache files.
     pub fn new(directory: impl Into<PathBuf>, max_bytes: u64) -> Self {
         Self { directory: directory.into(), max_bytes }
+    }
+}
+
+/// Text that debug output does not show, such as a token or a key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Creates a secret from text, without surrounding white space.
+    pub fn new(text: &str) -> Self {
+        Self(text.trim().to_owned())
+    }
+
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
     }
 }

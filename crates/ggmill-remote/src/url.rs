@@ -1,11 +1,11 @@
-//! Addresses of the web, as far as requests need them: scheme, host, path and query.
+//! HTTP URLs, as far as requests need them: scheme, host, path and query.
 
 use std::fmt;
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-/// What is encoded where a path or a query was typed or came from a server. What is encoded already
-/// stays so.
+/// The characters to encode in a path or query from a user or a server. `%` is not encoded, as the text
+/// can have percent-encoded characters.
 const AS_TYPED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -18,35 +18,35 @@ const AS_TYPED: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// What is encoded in a path segment or a value: everything but the unreserved characters of RFC
-/// 3986, which is also what signatures of S3 require.
+/// The characters to encode in a segment of plain text: all but the unreserved characters of RFC 3986,
+/// as S3 signatures require.
 const STRICT: &AsciiSet =
     &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A path of plain text, each segment encoded.
+/// Percent-encodes each segment of a path of plain text.
 pub(crate) fn encode_path(path: &str) -> String {
     path.split('/').map(encode_segment).collect::<Vec<_>>().join("/")
 }
 
-/// One segment of a path of plain text; a slash in it is encoded too.
+/// Percent-encodes a path segment of plain text, slashes included.
 pub(crate) fn encode_segment(text: &str) -> String {
     utf8_percent_encode(text, STRICT).to_string()
 }
 
-/// An absolute address with the scheme `http` or `https`, without a fragment.
+/// An absolute URL with the scheme `http` or `https`, without a fragment.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Url {
     secure: bool,
-    /// The host in lower case, with its port where it is not that of the scheme.
+    /// The host in lower case, with the port unless it is the default.
     host: String,
-    /// Encoded; begins with `/`.
+    /// Percent-encoded; begins with `/`.
     path: String,
-    /// Encoded, without `?`.
+    /// Percent-encoded, without `?`.
     query: Option<String>,
 }
 
 impl Url {
-    /// Parses an address; the error is what was expected.
+    /// Parses a URL. The error says what was expected.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         let text = text.trim();
         let (scheme, rest) = text.split_once("://").ok_or("https://HOST/PATH")?;
@@ -63,19 +63,19 @@ impl Url {
         let host = host(authority, secure)?;
         let rest = rest.split('#').next().unwrap_or_default();
         let (path, query) = match rest.split_once('?') {
-            Some((path, query)) => (path, Some(encoded(query))),
+            Some((path, query)) => (path, Some(encode(query))),
             None => (rest, None),
         };
-        let path = if path.is_empty() { "/".to_owned() } else { encoded(path) };
+        let path = if path.is_empty() { "/".to_owned() } else { encode(path) };
         Ok(Self { secure, host, path, query })
     }
 
-    /// With another path, which is encoded already, and query.
+    /// Replaces the path and query, which must be percent-encoded.
     pub(crate) fn with_path(&self, path: String, query: Option<String>) -> Self {
         Self { path, query, ..self.clone() }
     }
 
-    /// What the value of a `Location` header leads to from here.
+    /// Resolves the value of a `Location` header.
     pub(crate) fn join(&self, location: &str) -> Result<Self, &'static str> {
         let location = location.trim();
         if has_scheme(location) {
@@ -87,7 +87,7 @@ impl Url {
         }
         let base = match location.chars().next() {
             Some('/') => "",
-            // The same document, with another query or the same.
+            // A reference with only a query keeps the path.
             Some('?') => &self.path,
             None | Some('#') => return Ok(self.clone()),
             _ => self.path.rsplit_once('/').map_or("/", |(directory, _)| {
@@ -98,7 +98,7 @@ impl Url {
         Self::parse(&joined).map(Self::without_dots)
     }
 
-    /// With the steps `.` and `..` of its path taken (RFC 3986, 5.2.4).
+    /// Resolves `.` and `..` in the path (RFC 3986, 5.2.4).
     fn without_dots(self) -> Self {
         let mut kept: Vec<&str> = Vec::new();
         let mut parts = self.path.split('/').skip(1).peekable();
@@ -109,7 +109,7 @@ impl Url {
                     if part == ".." {
                         kept.pop();
                     }
-                    // What is left is a directory.
+                    // A path that ends with `.` or `..` is a directory.
                     if is_last {
                         kept.push("");
                     }
@@ -121,12 +121,12 @@ impl Url {
         Self { path, ..self }
     }
 
-    /// Whether both are of one scheme, host and port: what may see the same secrets.
+    /// Returns `true` if scheme, host and port are the same, so that both may receive the same secrets.
     pub(crate) fn same_origin(&self, other: &Self) -> bool {
         (self.secure, &self.host) == (other.secure, &other.host)
     }
 
-    /// Whether the host is this machine.
+    /// Returns `true` if the host is this machine.
     pub(crate) fn is_loopback(&self) -> bool {
         let name = self.host.rsplit_once(':').map_or(self.host.as_str(), |(name, _)| name);
         self.host == "[::1]" || matches!(name, "localhost" | "127.0.0.1" | "[::1]")
@@ -136,22 +136,22 @@ impl Url {
         self.secure
     }
 
-    /// The host, with its port where it is not that of the scheme.
+    /// Returns the host, with the port unless it is the default.
     pub(crate) fn host(&self) -> &str {
         &self.host
     }
 
-    /// The encoded path.
+    /// Returns the percent-encoded path.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
-    /// The encoded query.
+    /// Returns the percent-encoded query.
     pub(crate) fn query(&self) -> Option<&str> {
         self.query.as_deref()
     }
 
-    /// The address to send, with its query.
+    /// Returns the whole URL, with the query.
     pub(crate) fn to_text(&self) -> String {
         let scheme = if self.secure { "https" } else { "http" };
         let query = self.query.as_deref().map(|query| format!("?{query}")).unwrap_or_default();
@@ -159,7 +159,7 @@ impl Url {
     }
 }
 
-/// Shows the address without its query, which can be a signature.
+/// Shows the URL without its query, which can be a signature.
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.secure { "https" } else { "http" };
@@ -168,18 +168,18 @@ impl fmt::Display for Url {
     }
 }
 
-/// As it is shown.
+/// Shows the same text as `Display`, without the query.
 impl fmt::Debug for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// Text that is not a valid address, or need not be one, fit to be shown: without user name,
-/// password, query and fragment, whatever else is wrong with it.
+/// Removes user name, password, query and fragment from text that may be an invalid URL, so that it can
+/// be shown.
 pub(crate) fn redacted(text: &str) -> String {
     let (scheme, rest) = match text.split_once("//") {
-        // Not in a query that has an address in it.
+        // Only after a scheme: a query can contain a URL.
         Some((scheme, rest))
             if scheme.is_empty() || scheme.strip_suffix(':').is_some_and(is_scheme) =>
         {
@@ -187,19 +187,19 @@ pub(crate) fn redacted(text: &str) -> String {
         }
         _ => ("", text),
     };
-    let (authority, behind) = rest.split_at(rest.find(['/', '\\', '?', '#']).unwrap_or(rest.len()));
-    let path = behind.split(['?', '#']).next().unwrap_or_default();
+    let (authority, rest) = rest.split_at(rest.find(['/', '\\', '?', '#']).unwrap_or(rest.len()));
+    let path = rest.split(['?', '#']).next().unwrap_or_default();
     let query =
-        if behind.split('#').next().is_some_and(|text| text.contains('?')) { "?…" } else { "" };
+        if rest.split('#').next().is_some_and(|text| text.contains('?')) { "?…" } else { "" };
     match authority.rsplit_once('@') {
-        // Where a password with one of these characters in it ends is not known.
-        _ if authority.contains([':', '@']) && behind.contains('@') => format!("{scheme}…"),
+        // The password can contain `/`, `?` or `#`, so its end is unknown.
+        _ if authority.contains([':', '@']) && rest.contains('@') => format!("{scheme}…"),
         Some((_, host)) => format!("{scheme}…@{host}{path}{query}"),
         None => format!("{scheme}{authority}{path}{query}"),
     }
 }
 
-/// Whether text begins with a scheme, as absolute addresses do (RFC 3986, 3.1).
+/// Returns `true` if a reference begins with a scheme, as absolute URLs do (RFC 3986, 3.1).
 fn has_scheme(text: &str) -> bool {
     text.split_once(':').is_some_and(|(scheme, _)| is_scheme(scheme))
 }
@@ -209,7 +209,7 @@ fn is_scheme(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
-fn encoded(text: &str) -> String {
+fn encode(text: &str) -> String {
     utf8_percent_encode(text, AS_TYPED).to_string()
 }
 
@@ -239,7 +239,7 @@ mod tests {
     use super::{Url, redacted};
 
     #[test]
-    fn addresses_are_taken_apart() {
+    fn urls_are_parsed() {
         for (typed, sent) in [
             ("https://Example.com", "https://example.com/"),
             ("HTTPS://example.com:443/a b.gguf#part", "https://example.com/a%20b.gguf"),
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn redirects_lead_from_where_they_are() {
+    fn redirects_are_resolved() {
         let from = Url::parse("https://h:1/a/b.gguf?q=1").unwrap();
         for (location, to) in [
             ("https://other/x?y", "https://other/x?y"),
@@ -291,9 +291,9 @@ mod tests {
         assert!(!url("http://localhost.evil/").is_loopback());
     }
 
-    /// The examples of RFC 3986, 5.4, for the schemes that are understood here.
+    /// The examples of RFC 3986, 5.4, for the supported schemes.
     #[test]
-    fn references_lead_where_the_standard_says() {
+    fn references_are_resolved_as_in_the_rfc() {
         let from = Url::parse("http://a/b/c/d;p?q").unwrap();
         for (reference, to) in [
             ("g", "http://a/b/c/g"),
@@ -334,7 +334,7 @@ mod tests {
             ("g;x=1/../y", "http://a/b/c/y"),
             ("g?y/./x", "http://a/b/c/g?y/./x"),
             ("g?y/../x", "http://a/b/c/g?y/../x"),
-            // Addresses of archives and proxies.
+            // URLs of archives and proxies.
             ("/web/2024/https://other/m.gguf", "http://a/web/2024/https://other/m.gguf"),
             ("x/https://other/m.gguf", "http://a/b/c/x/https://other/m.gguf"),
         ] {
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_address_shows_no_secret() {
+    fn redacted_text_has_no_secret() {
         for (text, shown) in [
             ("https://h/p?X-Sig=secret", "https://h/p?…"),
             ("https://h/p#secret?secret", "https://h/p"),

@@ -39,7 +39,7 @@ pub(crate) fn edit(part: &Part, input: &[u8], in_place: bool) -> Result<Record, 
     };
     let rest = part.file_len().map(|len| len.saturating_sub(header.replaced_len()));
     let new_len = rest.map_or(u64::MAX, |rest| rest.saturating_add(bytes.len() as u64));
-    if !header.leads_to_the_tensors(&bytes, new_len)? {
+    if !header.preserves_tensor_offsets(&bytes, new_len)? {
         return Err(Failure::new(
             "malformed",
             "the edited header does not lead to the same tensors",

@@ -105,7 +105,7 @@ rules! { Tensors;
 }
 
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
-    for tensor in input.tensors().iter() {
+    for tensor in input.tensors() {
         name(&tensor, out);
         content(&tensor, out);
     }
@@ -236,7 +236,7 @@ fn own_offset(input: &Input<'_>, tensor: &Tensor<'_>) -> u64 {
 /// Checks alignment, even if data overlaps, as a misaligned offset can be the cause.
 fn aligned(input: &Input<'_>, out: &mut Findings<'_>) {
     let alignment = input.index().alignment();
-    for tensor in input.tensors().iter() {
+    for tensor in input.tensors() {
         let offset = own_offset(input, &tensor);
         if !offset.is_multiple_of(alignment.get().into()) {
             out.add_fixable(&NOT_ALIGNED, Place::info(&tensor), || {
@@ -251,7 +251,7 @@ fn places(input: &Input<'_>, out: &mut Findings<'_>) {
     let (alignment, data) = (index.alignment(), index.data_offset());
     // The expected offset of the next tensor; unknown after a tensor of unknown size.
     let mut expected = Some(data);
-    for tensor in input.tensors().iter() {
+    for tensor in input.tensors() {
         let offset = own_offset(input, &tensor);
         let is_aligned = offset.is_multiple_of(alignment.get().into());
         if let Some(expected) =

@@ -84,7 +84,7 @@ fn meta_checkpoints_have_the_reference_tensors() {
             assert_eq!(metadata.u32(key).unwrap(), value, "{name}: {key}");
         }
         assert_eq!(model.tensors().len(), expected.len(), "{name}");
-        for tensor in model.tensors().iter() {
+        for tensor in model.tensors() {
             let found = sha256(tensor.raw_data().unwrap());
             assert_eq!(found, expected[&tensor.name().to_string()], "{name}: {}", tensor.name());
         }
@@ -106,7 +106,7 @@ fn meta_llama_3_checkpoints_equal_the_reference() {
         assert_eq!(sha256(&file[24..end]), expected["metadata"], "{file_type}");
         let tensors = expected["tensors"].as_object().unwrap();
         assert_eq!(model.tensors().len(), tensors.len());
-        for tensor in model.tensors().iter() {
+        for tensor in model.tensors() {
             let found = sha256(tensor.raw_data().unwrap());
             assert_eq!(found, tensors[&tensor.name().to_string()], "{}", tensor.name());
         }
@@ -128,7 +128,7 @@ fn llama2c_files_have_the_original_tensors_and_tokens() {
     assert_eq!(name.to_lowercase(), "stories");
     assert_eq!(bare.metadata().str("tokenizer.ggml.model").unwrap(), "none");
     assert_eq!(bare.tensors().len(), theirs.tensors().len());
-    for tensor in theirs.tensors().iter() {
+    for tensor in theirs.tensors() {
         let found = bare.tensor(&tensor.name().to_string()).unwrap();
         assert!(found.raw_data().unwrap() == tensor.raw_data().unwrap(), "{}", tensor.name());
     }

@@ -2,23 +2,24 @@ use alloc::vec::Vec;
 
 use crate::bytes::Stop;
 use crate::error::{Detail, Error, ErrorKind, Result};
+use crate::limits::try_reserve;
 use crate::read::{parser::Parser, truncated};
 use crate::read_at::ReadAt;
-use crate::{Gguf, Limits, memory};
+use crate::{Gguf, Limits};
 
-/// The first piece of a header that is read. Most headers without a vocabulary fit.
+/// Bytes of the first read. Most headers without a vocabulary fit.
 const FIRST_CHUNK: u64 = 64 << 10;
 
-/// The largest piece of a header that is read at once: it stays in the processor's cache on its way
+/// The maximum bytes of a read. A piece of this size stays in the processor's cache until it is copied
 /// to the decoder, and touches few pages.
 const LARGEST_CHUNK: u64 = 256 << 10;
 
-/// The header parser for those who do the reading themselves: positioned reads, a browser's `Blob`,
-/// HTTP ranges.
+/// A push parser of headers, for callers that read the file themselves, for example with positioned
+/// reads, from a browser's `Blob` or over HTTP.
 ///
-/// Feed it the file from its start in pieces of any size; it says how many bytes it needs next, or
-/// that the header is complete. It reads nothing by itself and asks for no tensor data. Whatever
-/// the pieces, the answer is that of [`Gguf::parse`] on the whole.
+/// The caller feeds the file from its start in pieces of any size. The decoder returns how many bytes
+/// it needs next, or that the header is complete; it does not need tensor data. The result does not
+/// depend on the pieces and equals that of [`Gguf::parse`].
 ///
 /// ```
 /// # use ggmill_core::{Builder, Decoder, Limits, MetadataBuf, Progress};
@@ -49,38 +50,38 @@ enum State {
     Failed,
 }
 
-/// How far a [`Decoder`] has come.
+/// The progress of a [`Decoder`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "there is no third")]
+#[expect(clippy::exhaustive_enums, reason = "the header is complete or incomplete")]
 pub enum Progress {
-    /// The header goes on: the first this many bytes of the file are needed before anything more
-    /// can be said. Feeding more than that is welcome.
+    /// The decoder needs at least this many bytes from the start of the file to continue. The caller may
+    /// feed more.
     Needs(u64),
-    /// The header is complete; [`Decoder::finish`] has it.
+    /// The header is complete; [`Decoder::finish`] returns it.
     Complete,
 }
 
 impl Decoder {
-    /// A decoder for a file of `file_len` bytes, or of a length not yet known.
+    /// Creates a decoder for a file of `file_len` bytes, or of unknown length.
     ///
-    /// With a length, counts and tensor ranges are checked against it; without one they are not, and
-    /// [`Gguf::index`] has no `file_len`.
+    /// Counts and tensor ranges are checked against the length. Without one they are not, and
+    /// [`Index::file_len`](crate::Index::file_len) is `None`.
     pub fn new(file_len: Option<u64>, limits: &Limits) -> Self {
         Self { parser: Parser::new(limits, file_len), header: Vec::new(), state: State::Reading }
     }
 
-    /// Takes the next bytes of the file. What lies after the header is dropped. An error is the
-    /// end: feeding more after it is [`ErrorKind::Misuse`].
+    /// Parses the next bytes of the file and discards bytes after the header. After an error, further
+    /// calls fail with [`ErrorKind::Misuse`].
     pub fn feed(&mut self, bytes: &[u8]) -> Result<Progress> {
         match self.state {
             State::Reading => {}
             State::Complete => return Ok(Progress::Complete),
             State::Failed => return Err(failed()),
         }
-        // Only so much of it can ever be looked at.
-        let room = self.parser.most_bytes().saturating_sub(self.position());
+        // Bytes beyond the limit of the header are never parsed, so they are not copied.
+        let room = self.parser.max_bytes().saturating_sub(self.position());
         let bytes = bytes.get(..usize::try_from(room).unwrap_or(usize::MAX)).unwrap_or(bytes);
-        if let Err(error) = memory::reserve(&mut self.header, bytes.len()) {
+        if let Err(error) = try_reserve(&mut self.header, bytes.len()) {
             self.state = State::Failed;
             return Err(error);
         }
@@ -99,9 +100,9 @@ impl Decoder {
         }
     }
 
-    /// Feeds the header from a source, in growing pieces that it reads by position and never more
-    /// than it has. Memory grows as bytes arrive, not as lengths in them promise. Fails as
-    /// [`feed`](Self::feed) does, and when the source cannot be read.
+    /// Reads the header from a source and feeds it, in pieces of increasing size. Memory grows with the
+    /// bytes read, not with lengths that the file declares. Fails as [`feed`](Self::feed) does, and if
+    /// the source cannot be read.
     ///
     /// ```
     /// use ggmill_core::{Decoder, Limits, ReadAt as _};
@@ -120,12 +121,12 @@ impl Decoder {
                 chunk.max(u64::saturating_sub(needs, self.position())).min(LARGEST_CHUNK).min(rest);
             let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
             let more = wanted.saturating_sub(piece.len());
-            memory::reserve(&mut piece, more)?;
+            try_reserve(&mut piece, more)?;
             piece.resize(wanted, 0);
             source.read_at(self.position(), &mut piece)?;
             match self.feed(&piece)? {
                 Progress::Needs(end) if end <= source.len() => needs = end,
-                // Either it has all it needs, or what it needs is not there and `finish` says so.
+                // The header is complete, or truncated, which `finish` reports.
                 _ => break,
             }
             chunk = chunk.saturating_mul(2);
@@ -133,24 +134,24 @@ impl Decoder {
         Ok(())
     }
 
-    /// Whether it has refused what it was fed, rather than not been fed all of it.
-    pub(crate) fn has_refused(&self) -> bool {
+    /// Returns `true` after the parser has failed, as opposed to a failed read.
+    pub(crate) fn has_failed(&self) -> bool {
         self.state == State::Failed
     }
 
-    /// Bytes of the file taken so far: the next piece to feed begins there.
+    /// Returns the offset in the file at which the next piece to feed begins.
     pub fn position(&self) -> u64 {
         self.header.len() as u64
     }
 
-    /// The parsed header with its bytes. Fails when the file ended before its header did, and when
-    /// its layout is bad.
+    /// Returns the parsed header with its bytes. Fails if the file ended within its header, and if the
+    /// layout of the tensor data is invalid.
     pub fn finish(mut self) -> Result<Gguf<Vec<u8>>> {
         match self.state {
             State::Complete => {}
             State::Failed => return Err(failed()),
             State::Reading => {
-                self.parser.ends_at(self.position());
+                self.parser.set_file_len(self.position());
                 return Err(match self.parser.advance(&self.header) {
                     Err(Stop::Fail(error)) => error,
                     Err(Stop::Need(end)) => truncated(end, self.header.len() as u64),
@@ -163,13 +164,13 @@ impl Decoder {
         Ok(Gguf::from_parts(index, self.header))
     }
 
-    /// The readable part of a file that is refused, with all its faults: for programs that examine
+    /// Returns the readable part of a damaged file with all its faults, for programs that examine
     /// damaged files.
     ///
-    /// The metadata entries and tensors before the place where reading stopped are included. A
-    /// tensor whose data lies outside the file or in another tensor is included too, so the file
-    /// must not be considered valid if there are faults. Fails when the bytes are not those of a
-    /// GGUF file at all. Without faults the answer is that of [`finish`](Self::finish).
+    /// The header has the metadata entries and tensors before the offset at which parsing stopped. It
+    /// also has tensors whose data is outside the file or overlaps other data, so the file is not valid
+    /// if there are faults. Without faults the result equals that of [`finish`](Self::finish). Fails if
+    /// the file does not begin like a GGUF file.
     ///
     /// ```
     /// use ggmill_core::{Decoder, ErrorKind, Limits};
@@ -184,22 +185,22 @@ impl Decoder {
     pub fn salvage(mut self) -> Result<(Gguf<Vec<u8>>, Vec<Error>)> {
         let mut faults = Vec::new();
         if self.state == State::Reading {
-            self.parser.ends_at(self.position());
+            self.parser.set_file_len(self.position());
         }
-        // A parser that has stopped keeps its place, so it stops there again and says the same.
+        // A parser that has failed resumes at the fault, so it returns the same error again.
         match self.parser.advance(&self.header) {
             Ok(()) => {}
             Err(Stop::Fail(error)) => faults.push(error),
             Err(Stop::Need(end)) => faults.push(truncated(end, self.header.len() as u64)),
         }
-        if !self.parser.knows_version() {
+        if !self.parser.has_version() {
             return Err(faults.pop().unwrap_or_else(failed));
         }
         self.header.truncate(usize::try_from(self.parser.position()).unwrap_or(usize::MAX));
-        let whole = faults.is_empty();
+        let is_complete = faults.is_empty();
         let index = self.parser.finish(&self.header, &mut |error| {
-            // Of a header that breaks off it is not known where its data begin.
-            if whole {
+            // The data offset of an incomplete header is unknown, so faults of the layout are wrong.
+            if is_complete {
                 faults.push(error);
             }
             Ok(())

@@ -1,20 +1,20 @@
-//! Where each tensor's data lie: the second half of reading, once the whole header is known.
+//! Computes the offset and size of each tensor's data from the parsed header, and checks them.
 
 use alloc::vec::Vec;
 
-use crate::error::{Detail, Error, ErrorKind, Result, shortened_name};
-use crate::index::{Index, TensorEntry};
-use crate::{Alignment, GgmlType, Limits, Shape, keys, memory};
+use crate::error::{Detail, Error, ErrorKind, Result, truncated_name};
+use crate::gguf::{Index, TensorEntry};
+use crate::limits::try_reserve;
+use crate::{Alignment, GgmlType, Limits, Shape, keys};
 
-/// The handler of a fault: the strict reader fails with it, the salvaging one records it and
-/// continues.
+/// A handler of a fault in the layout. It returns the error to fail, or `Ok` to continue, as when a
+/// damaged file is opened.
 pub(crate) type OnFault<'a> = dyn FnMut(Error) -> Result<()> + 'a;
 
-/// Fills in alignment, data offset and tensors, and hands whatever cannot be read safely to
-/// `fault`. `bytes` hold the header.
+/// Computes the alignment, the data offset, and the offset and size of each tensor's data. Calls
+/// `fault` for data that cannot be read safely. `bytes` contains the header.
 ///
-/// The tensors come as the parser leaves them: their offsets as the file has them, their sizes
-/// open.
+/// The tensors are as the parser leaves them: offsets are relative to the data, sizes are unset.
 pub(crate) fn lay_out(
     index: &mut Index,
     bytes: &[u8],
@@ -36,8 +36,7 @@ pub(crate) fn lay_out(
     let (data_offset, file_len) = (index.data_offset, index.file_len);
     for tensor in &mut index.tensors {
         let error = place(tensor, data_offset, file_len);
-        // Without an alignment the start of the data is unknown, so nothing can be said about their
-        // end.
+        // Without an alignment the data offset is unknown, so the end of the data cannot be checked.
         if let Some(error) = error.filter(|_| aligned) {
             fault(error.at(tensor.info).tensor(tensor.name.of(bytes)))?;
         }
@@ -45,8 +44,8 @@ pub(crate) fn lay_out(
     if aligned { overlaps(index, bytes, fault) } else { Ok(()) }
 }
 
-/// `general.alignment`, of any integer type; 32 when absent. Two entries that disagree would be two
-/// readings of one file.
+/// Returns `general.alignment`, of any integer type, or 32 if it is missing. Fails if duplicate entries
+/// have different values: readers would disagree about the file.
 fn alignment(index: &Index, bytes: &[u8], limit: u32) -> Result<Alignment> {
     let mut found: Option<Alignment> = None;
     for entry in index.metadata(bytes).all(keys::GENERAL_ALIGNMENT.as_bytes()) {
@@ -80,8 +79,8 @@ fn alignment(index: &Index, bytes: &[u8], limit: u32) -> Result<Alignment> {
     Ok(found.unwrap_or_default())
 }
 
-/// Computes the position of one tensor's data, checks it against the end of the file if that is
-/// known, and says what is wrong with it.
+/// Computes the offset and size of one tensor's data. Returns the fault if the shape is invalid or the
+/// data extends past the end of the file.
 fn place(tensor: &mut TensorEntry, data_offset: u64, file_len: Option<u64>) -> Option<Error> {
     let offset = tensor.start;
     let (size, mut fault) = match size(tensor.shape, tensor.ggml_type) {
@@ -89,12 +88,11 @@ fn place(tensor: &mut TensorEntry, data_offset: u64, file_len: Option<u64>) -> O
         Err(error) => (None, Some(error)),
     };
     let start = data_offset.checked_add(offset);
-    // Of an unknown type it is certain only that it takes at least a byte.
+    // Data of an unknown type has at least one byte.
     let end = start.and_then(|start| start.checked_add(size.unwrap_or(1)));
     let malformed = |detail| Error::new(ErrorKind::Malformed, detail);
     if let (Some(start), Some(end)) = (start, end) {
-        // An empty tensor has no data that could be missing, so its offset is not held against the
-        // end.
+        // An empty tensor has no data that could be missing, so its offset may be anywhere.
         let has_data = size != Some(0);
         if let Some(file) = file_len.filter(|&file| has_data && end > file) {
             fault = fault.or_else(|| {
@@ -109,10 +107,10 @@ fn place(tensor: &mut TensorEntry, data_offset: u64, file_len: Option<u64>) -> O
     fault
 }
 
-/// Bytes of a tensor's data, or `None` for an unknown type.
+/// Returns the size of a tensor's data in bytes, or `None` for an unknown type.
 fn size(shape: Shape, ggml_type: GgmlType) -> Result<Option<u64>> {
     let Some(layout) = ggml_type.layout() else {
-        // No elements take no bytes, whatever their type.
+        // Without elements, the size is 0 for every type.
         return Ok((shape.elements() == 0).then_some(0));
     };
     let row = shape.row_len();
@@ -126,11 +124,11 @@ fn size(shape: Shape, ggml_type: GgmlType) -> Result<Option<u64>> {
     size.map(Some).ok_or_else(|| Error::new(ErrorKind::Malformed, Detail::Bytes { ggml_type }))
 }
 
-/// No two tensors may share a byte: overlapping ranges let a small file stand for a huge model.
+/// Reports tensors whose data overlaps. Otherwise a small file could describe a huge model.
 fn overlaps(index: &Index, bytes: &[u8], fault: &mut OnFault<'_>) -> Result<()> {
     let with_data = || index.tensors.iter().filter(|tensor| tensor.size != Some(0));
     let mut by_start: Vec<&TensorEntry> = Vec::new();
-    memory::reserve(&mut by_start, with_data().count())?;
+    try_reserve(&mut by_start, with_data().count())?;
     by_start.extend(with_data());
     by_start.sort_unstable_by_key(|tensor| (tensor.start, tensor.info));
     let mut before: Option<(&TensorEntry, u64)> = None;
@@ -141,7 +139,7 @@ fn overlaps(index: &Index, bytes: &[u8], fault: &mut OnFault<'_>) -> Result<()> 
         {
             let detail = Detail::Overlap {
                 start: tensor.start,
-                other: shortened_name(other.name.of(bytes)),
+                other: truncated_name(other.name.of(bytes)),
                 other_end,
             };
             fault(
@@ -150,7 +148,7 @@ fn overlaps(index: &Index, bytes: &[u8], fault: &mut OnFault<'_>) -> Result<()> 
                     .tensor(tensor.name.of(bytes)),
             )?;
         }
-        // Only a fault that was let pass leaves an earlier tensor that reaches further.
+        // After a fault that was not fatal, the data of an earlier tensor can end later.
         if before.is_none_or(|(_, other_end)| end > other_end) {
             before = Some((tensor, end));
         }

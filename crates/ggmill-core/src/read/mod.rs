@@ -1,9 +1,8 @@
-//! From bytes to an [`Index`]: one parser, fed a whole slice at once or piece by piece.
+//! From bytes to an [`Index`]: one parser for a header in memory and for one that arrives in pieces.
 //!
-//! `parser` walks the header and believes no count or length before it has held it against the
-//! bytes that remain. `layout` then works out where each tensor's data lie and refuses what reaches
-//! outside the file or into another tensor. `decoder` is the same parser for those who do the
-//! reading themselves.
+//! `parser` reads the header and checks every count and length against the remaining bytes before
+//! using it. `layout` then computes the offset of each tensor's data and rejects data outside the file
+//! or in another tensor's data. `decoder` is the public interface of the parser for headers in pieces.
 
 mod decoder;
 mod layout;
@@ -16,14 +15,14 @@ use crate::error::{Detail, Error, ErrorKind, Result};
 use crate::{Index, Limits};
 
 impl Index {
-    /// Parses the header of a whole file: `bytes` are all of it, tensor data included.
+    /// Parses the header of a file. `bytes` is the whole file, tensor data included.
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
         let len = bytes.len() as u64;
         let mut parser = parser::Parser::new(limits, Some(len));
         match parser.advance(bytes) {
             Ok(()) => parser.finish(bytes, &mut Err),
             Err(Stop::Fail(error)) => Err(error),
-            // The parser asks for bytes only within the length it was told, and it has them all.
+            // Unreachable: the parser knows the length of the file and has all bytes.
             Err(Stop::Need(end)) => Err(truncated(end, len)),
         }
     }

@@ -1,16 +1,15 @@
 use alloc::vec::Vec;
 
 use crate::bytes::{Cursor, Encoding, Stop};
-use crate::endian::Endian;
 use crate::error::{Detail, Error, ErrorKind, Result};
-use crate::index::{Index, MetadataEntry, Span, TensorEntry};
-use crate::memory;
+use crate::gguf::{Index, MetadataEntry, Span, TensorEntry};
+use crate::limits::{try_push, try_reserve};
 use crate::read::layout::{self, OnFault};
-use crate::value::{ArrayWalk, array_head};
-use crate::{GgmlType, Limits, Shape, ValueType};
+use crate::value::{ArraySkip, array_head};
+use crate::{Endian, GgmlType, Limits, Shape, ValueType};
 
-/// The header parser. It is handed all bytes from the start of the file each time and keeps its
-/// place, down to the element of an array it stopped at.
+/// The header parser. Each call receives all bytes from the start of the file and resumes where the
+/// last one stopped, even within an array.
 #[derive(Clone, Debug)]
 pub(crate) struct Parser {
     limits: Limits,
@@ -22,8 +21,7 @@ pub(crate) struct Parser {
     entry_count: u64,
     tensor_count: u64,
     entries: Vec<MetadataEntry>,
-    /// With their offsets as the file has them, until [`Parser::finish`] knows where the data
-    /// begins.
+    /// Offsets are relative to the data until [`Parser::finish`] computes the data offset.
     tensors: Vec<TensorEntry>,
     stage: Stage,
 }
@@ -32,12 +30,11 @@ pub(crate) struct Parser {
 enum Stage {
     Magic,
     Entries,
-    /// Within the array that is the value of a entry: its key, where the value starts, and the place
-    /// in it.
+    /// Within an array: the key of its entry, the offset of the value, and the progress in it.
     Array {
         key: Span,
         value: u64,
-        walk: ArrayWalk,
+        skip: ArraySkip,
     },
     Tensors,
     Done,
@@ -60,7 +57,7 @@ impl Parser {
         }
     }
 
-    /// Goes as far as `bytes`, which begin at the start of the file, allow.
+    /// Parses until the end of the header or of `bytes`, which begins at the start of the file.
     pub(crate) fn advance(&mut self, bytes: &[u8]) -> Result<(), Stop> {
         loop {
             let mut cursor =
@@ -77,11 +74,11 @@ impl Parser {
                 }
                 Stage::Entries => {
                     let key_at = cursor.position();
-                    self.entry(&mut cursor).map_err(|stop| placed(stop, key_at))?;
+                    self.entry(&mut cursor).map_err(|stop| with_offset(stop, key_at))?;
                     self.position = cursor.position();
                 }
-                Stage::Array { key, value, walk } => {
-                    let result = walk.advance(
+                Stage::Array { key, value, skip } => {
+                    let result = skip.advance(
                         &mut cursor,
                         self.limits.string_bytes,
                         self.limits.array_elements,
@@ -89,9 +86,9 @@ impl Parser {
                     );
                     self.position = cursor.position();
                     let key = *key;
-                    result.map_err(|stop| about_key(stop, key.of(bytes)))?;
+                    result.map_err(|stop| with_key(stop, key.of(bytes)))?;
                     let value = Span::new(*value..self.position);
-                    memory::push(
+                    try_push(
                         &mut self.entries,
                         MetadataEntry { key, value_type: ValueType::ARRAY, value },
                     )?;
@@ -102,7 +99,7 @@ impl Parser {
                 }
                 Stage::Tensors => {
                     let tensor = self.tensor(&mut cursor)?;
-                    memory::push(&mut self.tensors, tensor)?;
+                    try_push(&mut self.tensors, tensor)?;
                     self.position = cursor.position();
                 }
                 Stage::Done => return Ok(()),
@@ -110,7 +107,7 @@ impl Parser {
         }
     }
 
-    /// Magic, version, counts.
+    /// Parses magic, version and counts.
     fn magic(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Stop> {
         let magic = cursor.take(4, "magic")?;
         self.swapped_magic = magic == b"FUGG";
@@ -119,8 +116,8 @@ impl Parser {
             return Err(Error::new(ErrorKind::NotGguf, Detail::Magic { found }).at(0).into());
         }
         // No version has reached 65,536, so the half of the field that is zero tells the byte
-        // order. When the counts were not at hand the first time, the order found then must
-        // not be applied to this field again.
+        // order. If the counts were not available on the first call, the byte order found then must
+        // not be applied to this field.
         cursor.set_encoding(Encoding::CANONICAL);
         let little = cursor.u32("version")?;
         let (version, endian) = if little.trailing_zeros() >= 16 {
@@ -142,9 +139,9 @@ impl Parser {
         self.tensor_count = counts.length("tensor count")?;
         self.entry_count = counts.length("metadata count")?;
         let length = self.encoding.length_size();
-        // The least that one of them takes: an empty key, its type and a byte; an empty name, no
-        // dimensions, type and offset.
-        count(
+        // The minimum size of a tensor info (an empty name, no dimensions, type, offset) and of an
+        // entry (an empty key, type, one byte).
+        check_count(
             "tensors",
             self.tensor_count,
             length.saturating_add(16),
@@ -152,7 +149,7 @@ impl Parser {
             counts.remain(),
         )
         .map_err(|error| error.at(at))?;
-        count(
+        check_count(
             "metadata entries",
             self.entry_count,
             length.saturating_add(5),
@@ -164,48 +161,48 @@ impl Parser {
         Ok(())
     }
 
-    /// One entry, or its key and the head of its array.
+    /// Parses an entry, or the beginning of one whose value is an array.
     fn entry(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Stop> {
         let key = cursor.string(self.limits.string_bytes, "key")?;
         let key_span =
             Span::new(cursor.position().saturating_sub(key.len() as u64)..cursor.position());
-        let about = |stop| about_key(stop, key.as_bytes());
-        let value_type = cursor.value_type().map_err(about)?;
+        let with_subject = |stop| with_key(stop, key.as_bytes());
+        let value_type = cursor.value_type().map_err(with_subject)?;
         let value = cursor.position();
         if value_type == ValueType::ARRAY {
             let (element, elements) =
-                array_head(cursor, self.limits.array_elements).map_err(about)?;
+                array_head(cursor, self.limits.array_elements).map_err(with_subject)?;
             if self.limits.array_depth == 0 {
                 return Err(limit("array depth", 1, 0).at(value).key(key.as_bytes()).into());
             }
-            let mut walk = ArrayWalk::default();
-            walk.enter(element, elements);
-            self.stage = Stage::Array { key: key_span, value, walk };
+            let mut skip = ArraySkip::default();
+            skip.enter(element, elements);
+            self.stage = Stage::Array { key: key_span, value, skip };
             return Ok(());
         }
         match value_type.fixed_size() {
             Some(size) => cursor.take(size, "value").map(|_| ()),
             None => cursor.string(self.limits.string_bytes, "string").map(|_| ()),
         }
-        .map_err(about)?;
-        memory::push(
+        .map_err(with_subject)?;
+        try_push(
             &mut self.entries,
             MetadataEntry { key: key_span, value_type, value: Span::new(value..cursor.position()) },
         )?;
         Ok(())
     }
 
-    /// One tensor info.
+    /// Parses a tensor info.
     fn tensor(&self, cursor: &mut Cursor<'_>) -> Result<TensorEntry, Stop> {
         let info = cursor.position();
         let name = cursor.string(self.limits.string_bytes, "tensor name")?;
         let name_span =
             Span::new(cursor.position().saturating_sub(name.len() as u64)..cursor.position());
-        let about = |stop| match stop {
+        let with_subject = |stop| match stop {
             Stop::Fail(error) => Stop::Fail(error.tensor(name.as_bytes())),
             need @ Stop::Need(_) => need,
         };
-        let mut rest = || {
+        let mut fields = || {
             let at = cursor.position();
             let len = cursor.u32("number of dimensions")?;
             let most = self.limits.dimensions;
@@ -226,31 +223,31 @@ impl Parser {
             let start = cursor.u64("tensor offset")?;
             Ok(TensorEntry { name: name_span, shape, ggml_type, info, start, size: None })
         };
-        rest().map_err(about)
+        fields().map_err(with_subject)
     }
 
-    /// Where the header ended, when [`Parser::advance`] has returned `Ok`.
+    /// Returns the length of the header after [`Parser::advance`] has returned `Ok`.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
 
-    /// The file is known to have this length, so what needs more is cut off.
-    pub(crate) fn ends_at(&mut self, len: u64) {
+    /// Sets the length of the file. A header that needs more is truncated.
+    pub(crate) fn set_file_len(&mut self, len: u64) {
         self.file_len = Some(len);
     }
 
-    /// More bytes than these are never examined.
-    pub(crate) fn most_bytes(&self) -> u64 {
+    /// Returns the number of bytes at the start of the file that can be part of the header.
+    pub(crate) fn max_bytes(&self) -> u64 {
         self.limits.header_bytes.min(self.file_len.unwrap_or(u64::MAX))
     }
 
-    /// Whether the magic and the version have been read and are those of a GGUF file.
-    pub(crate) fn knows_version(&self) -> bool {
+    /// Returns `true` if the file begins with the magic and version of a GGUF file.
+    pub(crate) fn has_version(&self) -> bool {
         self.version != 0
     }
 
-    /// Works out the layout. `bytes` begin at the start of the file and hold the header. What
-    /// becomes of faults is for `fault` to say.
+    /// Computes the layout. `bytes` begins at the start of the file and contains the header. `fault`
+    /// is called for each fault.
     pub(crate) fn finish(self, bytes: &[u8], fault: &mut OnFault<'_>) -> Result<Index> {
         let mut index = Index {
             version: self.version,
@@ -270,19 +267,25 @@ impl Parser {
     }
 }
 
-/// The numbers of `entries`, ordered by name, then by place.
+/// Returns the indices of `entries`, sorted by name and then by index.
 fn sorted<T>(entries: &[T], bytes: &[u8], name_of: impl Fn(&T) -> Span) -> Result<Vec<u32>> {
-    let mut numbers = Vec::new();
-    memory::reserve(&mut numbers, entries.len())?;
-    numbers.extend((0..entries.len()).filter_map(|number| u32::try_from(number).ok()));
-    let key = |number: &u32| {
-        entries.get(*number as usize).map_or(&[][..], |entry| name_of(entry).of(bytes))
+    let mut indices = Vec::new();
+    try_reserve(&mut indices, entries.len())?;
+    indices.extend((0..entries.len()).filter_map(|index| u32::try_from(index).ok()));
+    let key = |index: &u32| {
+        entries.get(*index as usize).map_or(&[][..], |entry| name_of(entry).of(bytes))
     };
-    numbers.sort_unstable_by(|a, b| key(a).cmp(key(b)).then(a.cmp(b)));
-    Ok(numbers)
+    indices.sort_unstable_by(|a, b| key(a).cmp(key(b)).then(a.cmp(b)));
+    Ok(indices)
 }
 
-fn count(what: &'static str, count: u64, least: u64, limit_of: u64, remain: u64) -> Result<()> {
+fn check_count(
+    what: &'static str,
+    count: u64,
+    least: u64,
+    limit_of: u64,
+    remain: u64,
+) -> Result<()> {
     if count.checked_mul(least).is_none_or(|bytes| bytes > remain) {
         return Err(Error::new(ErrorKind::Truncated, Detail::Count { what, count, least, remain }));
     }
@@ -296,14 +299,14 @@ fn limit(what: &'static str, found: u64, limit: u64) -> Error {
     Error::new(ErrorKind::Limit, Detail::Limit { what, found, limit })
 }
 
-fn placed(stop: Stop, offset: u64) -> Stop {
+fn with_offset(stop: Stop, offset: u64) -> Stop {
     match stop {
         Stop::Fail(error) => Stop::Fail(error.at(offset)),
         need @ Stop::Need(_) => need,
     }
 }
 
-fn about_key(stop: Stop, key: &[u8]) -> Stop {
+fn with_key(stop: Stop, key: &[u8]) -> Stop {
     match stop {
         Stop::Fail(error) => Stop::Fail(error.key(key)),
         need @ Stop::Need(_) => need,

@@ -1,16 +1,16 @@
+//! Laying out a file: from declared metadata and tensors to the header and every offset.
+
 use alloc::vec::Vec;
 
+use super::metadata::{MetadataBuf, put_length, put_string};
 use crate::bytes::Encoding;
-use crate::endian::Endian;
 use crate::error::{Detail, Error, ErrorKind, Result};
-use crate::write::encode::{put_length, put_string};
-use crate::write::{MetadataBuf, Plan, PlannedTensor};
-use crate::{Alignment, GgmlType, Shape, keys};
+use crate::{Alignment, Endian, GgmlType, RawStr, Shape, keys};
 
-/// A file being declared: metadata and tensors first, in the order they will have.
-/// [`Builder::plan`] lays it out.
+/// The declaration of a file: metadata and tensors in the order of the file. [`Builder::plan`] computes
+/// the layout.
 ///
-/// The alignment is what `general.alignment` in the metadata says, 32 otherwise: one place for it.
+/// The alignment is `general.alignment` of the metadata, 32 by default.
 ///
 /// ```
 /// use ggmill_core::{Builder, GgmlType, MetadataBuf, Shape};
@@ -32,7 +32,7 @@ pub struct Builder {
     pad_header: bool,
 }
 
-/// The versions that are written.
+/// The versions that can be written.
 #[derive(Clone, Copy, Debug, Default)]
 enum Version {
     Two,
@@ -41,7 +41,7 @@ enum Version {
 }
 
 impl Builder {
-    /// An empty little-endian file of version 3.
+    /// Creates a declaration of an empty little-endian file of version 3.
     pub fn new() -> Self {
         Self::default()
     }
@@ -53,43 +53,42 @@ impl Builder {
         self
     }
 
-    /// Writes numbers of the header in this order. Tensor data is the caller's to write in the
-    /// same.
+    /// Sets the byte order of the header. The caller writes tensor data in the same byte order.
     #[must_use]
     pub fn endian(mut self, endian: Endian) -> Self {
         self.endian = endian;
         self
     }
 
-    /// The metadata, in order.
+    /// Sets the metadata.
     #[must_use]
     pub fn metadata(mut self, metadata: MetadataBuf) -> Self {
         self.metadata = metadata;
         self
     }
 
-    /// Pads the header up to the alignment even when no tensor follows, as the C library does and
-    /// gguf's Python writer does not.
+    /// Pads the header to the alignment even if there are no tensors, as the C library does but gguf-py
+    /// does not.
     #[must_use]
     pub fn pad_header(mut self) -> Self {
         self.pad_header = true;
         self
     }
 
-    /// Declares the next tensor. Its data follow that of the tensors before it.
+    /// Declares the next tensor. Its data follows that of the previous tensor.
     #[must_use]
     pub fn tensor(mut self, name: impl AsRef<[u8]>, ggml_type: GgmlType, shape: Shape) -> Self {
         self.tensors.push((name.as_ref().to_vec(), ggml_type, shape));
         self
     }
 
-    /// Lays the file out. Fails when `general.alignment` is not one, when a tensor's row length is
-    /// not a multiple of its block size or the type has no known size, when two tensors share a
-    /// name, and when a size exceeds 64 bits.
+    /// Computes the layout. Fails if `general.alignment` is invalid, if a tensor's row length is not a
+    /// multiple of the block size, if a tensor type is unknown, if two tensors have the same name, or if
+    /// a size exceeds 64 bits.
     pub fn plan(self) -> Result<Plan> {
         let encoding = Encoding { endian: self.endian, wide: true };
         let alignment = self.alignment()?;
-        self.refuse_duplicates()?;
+        self.reject_duplicates()?;
 
         let mut header = Vec::new();
         header.extend_from_slice(b"GGUF");
@@ -149,7 +148,7 @@ impl Builder {
             .map_err(|error| error.key(keys::GENERAL_ALIGNMENT.as_bytes()))
     }
 
-    fn refuse_duplicates(&self) -> Result<()> {
+    fn reject_duplicates(&self) -> Result<()> {
         let mut names: Vec<&[u8]> = self.tensors.iter().map(|tensor| tensor.0.as_slice()).collect();
         names.sort_unstable();
         for pair in names.windows(2) {
@@ -167,7 +166,7 @@ impl Builder {
     }
 }
 
-/// Bytes of a tensor's data.
+/// Returns the size of a tensor's data in bytes.
 fn data_size(ggml_type: GgmlType, shape: &Shape) -> Result<u64> {
     let layout = ggml_type.layout().ok_or_else(|| {
         Error::new(ErrorKind::Unsupported, Detail::UnknownTensorType { found: ggml_type })
@@ -182,4 +181,86 @@ fn data_size(ggml_type: GgmlType, shape: &Shape) -> Result<u64> {
     layout
         .bytes_for(shape.elements())
         .ok_or_else(|| Error::new(ErrorKind::Malformed, Detail::Bytes { ggml_type }))
+}
+
+/// The layout of a file before any tensor data is written: the header, every offset, the length.
+///
+/// ```
+/// use ggmill_core::{Builder, GgmlType, Shape};
+/// let plan = Builder::new().tensor("a", GgmlType::F32, Shape::new(&[3])?).tensor("b", GgmlType::F32, Shape::new(&[3])?).plan()?;
+/// let offsets: Vec<u64> = plan.tensors().iter().map(|tensor| tensor.offset() - plan.data_offset()).collect();
+/// assert_eq!(offsets, [0, 32]);
+/// assert_eq!(plan.total_len(), plan.data_offset() + 64);
+/// # Ok::<(), ggmill_core::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(crate) header: Vec<u8>,
+    pub(crate) tensors: Vec<PlannedTensor>,
+    pub(crate) alignment: Alignment,
+    pub(crate) total_len: u64,
+}
+
+impl Plan {
+    /// Returns the header, including the padding before the first tensor.
+    pub fn header(&self) -> &[u8] {
+        &self.header
+    }
+
+    /// Returns the tensors with their offsets, in order.
+    pub fn tensors(&self) -> &[PlannedTensor] {
+        &self.tensors
+    }
+
+    /// Returns the offset of the tensor data.
+    pub fn data_offset(&self) -> u64 {
+        self.header.len() as u64
+    }
+
+    /// Returns the alignment of tensor data.
+    pub fn alignment(&self) -> Alignment {
+        self.alignment
+    }
+
+    /// Returns the length of the file in bytes.
+    pub fn total_len(&self) -> u64 {
+        self.total_len
+    }
+}
+
+/// A tensor with its offset in a [`Plan`].
+#[derive(Clone, Debug)]
+pub struct PlannedTensor {
+    pub(crate) name: Vec<u8>,
+    pub(crate) ggml_type: GgmlType,
+    pub(crate) shape: Shape,
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+}
+
+impl PlannedTensor {
+    /// Returns the name.
+    pub fn name(&self) -> RawStr<'_> {
+        RawStr::new(&self.name)
+    }
+
+    /// Returns the tensor type.
+    pub fn ggml_type(&self) -> GgmlType {
+        self.ggml_type
+    }
+
+    /// Returns the dimensions in stored order.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Returns the offset of the data in the file.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Returns the size of the data in bytes, without padding.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
 }

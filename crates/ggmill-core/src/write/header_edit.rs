@@ -1,4 +1,4 @@
-//! The header of a file with other metadata, and its tensors where they are.
+//! A new header for a file whose metadata changes while its tensors keep their offsets.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,17 +7,17 @@ use crate::error::{Detail, Error, ErrorKind, Result};
 use crate::write::{Builder, MetadataBuf, ToValue};
 use crate::{Alignment, Decoder, Limits, Part, keys};
 
-/// The key that fills the room between a header and the data: edits in place write it.
+/// The key whose value fills the space between a header and the data: the reserved space.
 const FILLER: &str = keys::GGMILL_PADDING;
-/// Bytes of an entry with that key besides its value: the lengths of the key and the type.
-const PAIR: u64 = 8 + FILLER.len() as u64 + 4;
-/// The filler as an array of bytes, without its elements.
-const FILLER_ARRAY: u64 = PAIR + 4 + 8;
-/// The filler as a single byte, where an array has no room.
-const FILLER_BYTE: u64 = PAIR + 1;
+/// Bytes of an entry with that key without its value: key length, key, type.
+const ENTRY: u64 = 8 + FILLER.len() as u64 + 4;
+/// Bytes of an entry whose value is an empty array of bytes.
+const FILLER_ARRAY: u64 = ENTRY + 4 + 8;
+/// Bytes of an entry whose value is a single byte, for which less space is needed.
+const FILLER_BYTE: u64 = ENTRY + 1;
 
-/// The header of a file whose metadata is to change while its tensors keep their places: an edit
-/// is a new header, and everything after the old one as it is.
+/// Creates new headers for a file whose metadata changes while its tensors keep their offsets relative
+/// to the data: the new header, followed by everything after the old one.
 ///
 /// ```
 /// # use ggmill_core::{Builder, GgmlType, Shape};
@@ -42,24 +42,24 @@ const FILLER_BYTE: u64 = PAIR + 1;
 pub struct HeaderEdit<'a> {
     file: &'a Part,
     bytes: &'a [u8],
-    /// Where the tensor infos begin, byte for byte kept.
+    /// The offset of the tensor infos, which are copied byte for byte.
     infos: usize,
     replaced_len: u64,
     unit: u64,
 }
 
-/// A header of a wanted length.
+/// A header of a requested length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FilledHeader {
     /// The header, padding included.
     pub bytes: Vec<u8>,
-    /// Bytes of zeros that the filler (`ggmill.padding`) holds; `None` without one.
+    /// The number of zeros in `ggmill.padding`; `None` if the header does not have the key.
     pub filler: Option<u64>,
 }
 
 impl<'a> HeaderEdit<'a> {
-    /// The header of this file.
+    /// Starts an edit of the header of a file.
     pub fn of(file: &'a Part) -> Self {
         let index = file.index();
         let header_len = usize::try_from(index.header_len()).unwrap_or(usize::MAX);
@@ -68,7 +68,7 @@ impl<'a> HeaderEdit<'a> {
         let infos = file.metadata().iter().next_back().map_or(wide, |entry| {
             entry.value_offset().saturating_add(entry.value_bytes().len() as u64)
         });
-        // A file without tensors needs no padding, and often has none.
+        // A file without tensors needs no padding, and often does not have it.
         let padded = !file.tensors().is_empty()
             || file.file_len().is_some_and(|len| len >= index.data_offset());
         let (replaced_len, unit) = if padded {
@@ -85,29 +85,29 @@ impl<'a> HeaderEdit<'a> {
         }
     }
 
-    /// The bytes of the header without its padding.
+    /// Returns the bytes of the current header without padding.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Bytes at the beginning of the file that the new header takes the place of: the header and
-    /// its padding.
+    /// Returns the number of bytes at the beginning of the file that a new header replaces: the header
+    /// and its padding.
     pub fn replaced_len(&self) -> u64 {
         self.replaced_len
     }
 
-    /// Where the tensor infos begin.
+    /// Returns the offset of the tensor infos.
     pub fn tensor_infos_offset(&self) -> u64 {
         self.infos as u64
     }
 
-    /// The length of a new header is a multiple of this.
+    /// Returns the number of which the length of a new header must be a multiple.
     pub fn unit(&self) -> u64 {
         self.unit
     }
 
-    /// Why the tensors cannot keep their places with these metadata; `None` where they can. Fails
-    /// when the alignment in them is not one.
+    /// Returns the reason why the tensors cannot keep their offsets with this metadata, or `None` if
+    /// they can. Fails if the alignment in the metadata is invalid.
     pub fn obstacle(&self, metadata: &MetadataBuf) -> Result<Option<&'static str>> {
         if self.file.index().version() == 1 {
             return Ok(Some("version 1 is written as version 3"));
@@ -120,15 +120,14 @@ impl<'a> HeaderEdit<'a> {
         Ok(moved.then_some("the alignment changes"))
     }
 
-    /// The header without its padding: the beginning and the tensor infos as they are, the metadata
-    /// as given.
+    /// Returns the header with new metadata and unchanged tensor infos, without padding.
     pub fn compose(&self, metadata: &MetadataBuf) -> Result<Vec<u8>> {
         let index = self.file.index();
         let builder =
             if index.version() == 2 { Builder::new().version_2() } else { Builder::new() };
         let plan = builder.endian(index.endian()).metadata(metadata.clone()).plan()?;
         let mut header = plan.header().to_vec();
-        // Magic, version and the number of tensors: what the builder was not told.
+        // Magic, version and the number of tensors, which was not declared to the builder.
         if let (Some(beginning), Some(kept)) = (header.get_mut(..16), self.bytes.get(..16)) {
             beginning.copy_from_slice(kept);
         }
@@ -136,7 +135,7 @@ impl<'a> HeaderEdit<'a> {
         Ok(header)
     }
 
-    /// The header with the padding that it needs and no more.
+    /// Returns the header with the minimum padding.
     pub fn padded(&self, metadata: &MetadataBuf) -> Result<Vec<u8>> {
         let mut header = self.compose(metadata)?;
         let too_large =
@@ -147,8 +146,9 @@ impl<'a> HeaderEdit<'a> {
         Ok(header)
     }
 
-    /// The header with exactly `target` bytes, by padding or with the filler; `None` when it is
-    /// longer, or shorter by too little for the filler. `len` is that of [`HeaderEdit::compose`].
+    /// Returns a header of exactly `target` bytes, extended by padding or by the key `ggmill.padding`.
+    /// Returns `None` if the header is longer, or if the difference is too large for padding and too
+    /// small for the key. `len` is the length of [`HeaderEdit::compose`]'s result.
     pub fn filled(
         &self,
         metadata: &MetadataBuf,
@@ -171,14 +171,15 @@ impl<'a> HeaderEdit<'a> {
         Ok(Some(FilledHeader { bytes, filler }))
     }
 
-    /// The least target that [`HeaderEdit::filled`] reaches with an array of so many zeros.
+    /// Returns the length that [`HeaderEdit::filled`] needs for an array of `zeros` zeros in
+    /// `ggmill.padding`.
     pub fn len_with_room(len: u64, zeros: u64) -> Option<u64> {
         len.checked_add(FILLER_ARRAY)?.checked_add(zeros)
     }
 
-    /// Whether a new header, in a file of this length, reads, and places every tensor where it is.
-    /// Fails when it does not read.
-    pub fn leads_to_the_tensors(&self, header: &[u8], new_len: u64) -> Result<bool> {
+    /// Returns `true` if `header`, in a file of `new_len` bytes, keeps every tensor at its offset
+    /// relative to the data. Fails if `header` does not parse.
+    pub fn preserves_tensor_offsets(&self, header: &[u8], new_len: u64) -> Result<bool> {
         let mut decoder = Decoder::new(Some(new_len), &Limits::default());
         decoder.feed(header)?;
         let new = decoder.finish()?;

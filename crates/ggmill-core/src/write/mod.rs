@@ -1,19 +1,15 @@
 //! From metadata and tensor declarations to bytes: `Builder → Plan → Writer → Sink`.
 //!
-//! A [`Builder`] is told everything first; the [`Plan`] it becomes knows every offset and the final
-//! size before a byte is written; a [`Writer`] streams the tensor data into a [`Sink`] in that
-//! order and fails when anything is missing, short or too much. There is one writer.
+//! A [`Builder`] collects metadata and tensor declarations. Its [`Plan`] has every offset and the file
+//! length before a byte is written. A [`Writer`] streams the tensor data into a [`Sink`] in that order,
+//! and fails if data is missing, too short or too long.
 
 mod builder;
-mod encode;
 mod header_edit;
-mod metadata_buf;
-mod plan;
+mod metadata;
 mod writer;
 
-pub use builder::Builder;
-pub use encode::ToValue;
+pub use builder::{Builder, Plan, PlannedTensor};
 pub use header_edit::{FilledHeader, HeaderEdit};
-pub use metadata_buf::MetadataBuf;
-pub use plan::{Plan, PlannedTensor};
+pub use metadata::{MetadataBuf, ToValue};
 pub use writer::{Sink, WriteError, Writer};

@@ -1,3 +1,5 @@
+//! Writing a planned file: the header, then tensor data in order.
+
 use alloc::vec::Vec;
 use core::convert::Infallible;
 use core::fmt;
@@ -5,13 +7,12 @@ use core::fmt;
 use crate::Plan;
 use crate::error::{Detail, Error, ErrorKind};
 
-/// Where the bytes of a file go, in order. `ggmill-io` has the one that makes files; a `Vec<u8>` is
-/// another.
+/// A destination of bytes in order, such as a `Vec<u8>`. `ggmill-io` has a sink for files.
 pub trait Sink {
     /// The error of the sink.
     type Error;
 
-    /// Appends bytes, all of them.
+    /// Appends all bytes.
     fn append(&mut self, bytes: &[u8]) -> Result<(), Self::Error>;
 }
 
@@ -32,13 +33,13 @@ impl<S: Sink + ?Sized> Sink for &mut S {
     }
 }
 
-/// Why writing failed: the data did not fit the plan, or the sink could not take them.
+/// The reason why writing failed: data that does not match the plan, or an error of the sink.
 #[derive(Debug)]
 #[expect(clippy::exhaustive_enums, reason = "the two sides of a write")]
 pub enum WriteError<E> {
     /// Too much or too little data, or a different tensor from the next one in the plan.
     Plan(Error),
-    /// The sink's own error.
+    /// The error of the sink.
     Sink(E),
 }
 
@@ -66,8 +67,8 @@ impl<E> From<Error> for WriteError<E> {
     }
 }
 
-/// Streams a planned file into a [`Sink`]: the header at once, then each tensor's data in pieces of
-/// any size, padding by itself.
+/// Writes a planned file to a [`Sink`]: the header, then each tensor's data in pieces of any size. The
+/// writer adds the padding.
 ///
 /// ```
 /// use ggmill_core::{Builder, GgmlType, Gguf, Shape, Writer};
@@ -83,9 +84,9 @@ impl<E> From<Error> for WriteError<E> {
 pub struct Writer<'p, S> {
     plan: &'p Plan,
     sink: S,
-    /// The tensor being written.
+    /// The index of the tensor being written.
     next: usize,
-    /// Bytes of it written so far.
+    /// Bytes of that tensor written so far.
     written: u64,
 }
 
@@ -94,12 +95,12 @@ impl<'p, S: Sink> Writer<'p, S> {
     pub fn start(plan: &'p Plan, mut sink: S) -> Result<Self, WriteError<S::Error>> {
         sink.append(plan.header()).map_err(WriteError::Sink)?;
         let mut writer = Self { plan, sink, next: 0, written: 0 };
-        writer.pass_complete()?;
+        writer.skip_complete()?;
         Ok(writer)
     }
 
-    /// Writes the next bytes of tensor `number`, which must be the one the plan has next: the one
-    /// before it is complete.
+    /// Writes the next bytes of tensor `number`. Tensors are written in the order of the plan, each
+    /// completely before the next.
     pub fn write(&mut self, number: usize, bytes: &[u8]) -> Result<(), WriteError<S::Error>> {
         if bytes.is_empty() {
             return Ok(());
@@ -117,26 +118,25 @@ impl<'p, S: Sink> Writer<'p, S> {
         }
         self.sink.append(bytes).map_err(WriteError::Sink)?;
         self.written = total;
-        self.pass_complete()
+        self.skip_complete()
     }
 
-    /// Lets `put` append the next `len` bytes of the file to the sink by itself: data of tensor
-    /// `number`, which must be the one the plan has next, and where they go on beyond it, padding
-    /// and tensors after it. For sinks that can take bytes without reading them, from another file
-    /// in which they lie in the same order. They may end within the data of a tensor or with them,
-    /// or with the padding after them.
+    /// Calls `put` to append the next `len` bytes of the file to the sink, for sinks that can copy a
+    /// range of another file without reading it. The range begins in the data of tensor `number`, the
+    /// next in the plan, and can include the padding and the tensors after it. It can end within or
+    /// after the data of a tensor, or after padding.
     ///
-    /// The bytes that `put` appends are not checked: that it is `len` bytes, and zeros where the
-    /// plan has padding, is the caller's promise. It can also say `false` and append nothing; then
-    /// nothing has happened, and this says `false` too.
+    /// The appended bytes are not checked: the caller guarantees that `put` appends `len` bytes, with
+    /// zeros where the plan has padding. If `put` appends nothing and returns `false`, so does this
+    /// method, and nothing has changed.
     ///
     /// ```
     /// use ggmill_core::{Builder, GgmlType, Gguf, Shape, Sink, Writer};
     /// let vector = Shape::new(&[3])?;
     /// let plan = Builder::new().tensor("a", GgmlType::I8, vector).tensor("b", GgmlType::I8, vector).plan()?;
     /// let mut writer = Writer::start(&plan, Vec::new()).unwrap();
-    /// let elsewhere = [&[1u8, 2, 3][..], &[0; 29], &[4, 5, 6]].concat();
-    /// writer.write_with(0, 35, |sink: &mut Vec<u8>| Sink::append(sink, &elsewhere).map(|()| true)).unwrap();
+    /// let other_file = [&[1u8, 2, 3][..], &[0; 29], &[4, 5, 6]].concat();
+    /// writer.write_with(0, 35, |sink: &mut Vec<u8>| Sink::append(sink, &other_file).map(|()| true)).unwrap();
     /// let file = writer.finish().unwrap();
     /// assert_eq!(Gguf::parse(&file)?.tensor("b")?.data()?.as_ref(), [4, 5, 6]);
     /// # Ok::<(), ggmill_core::Error>(())
@@ -159,11 +159,11 @@ impl<'p, S: Sink> Writer<'p, S> {
             return Ok(false);
         }
         (self.next, self.written) = (next, written);
-        self.pass_complete().map(|()| true)
+        self.skip_complete().map(|()| true)
     }
 
-    /// Where the file is `len` bytes from here: the tensor and bytes of it. `None` within padding
-    /// and beyond the end.
+    /// Returns the position `len` bytes later: the tensor and the offset in its data. `None` within
+    /// padding and after the end of the file.
     fn after(&self, len: u64) -> Option<(usize, u64)> {
         let (mut next, mut written, mut left) = (self.next, self.written, len);
         loop {
@@ -182,9 +182,9 @@ impl<'p, S: Sink> Writer<'p, S> {
         }
     }
 
-    /// Pads and passes every tensor that has all its bytes: the one just written, and empty ones
-    /// after it.
-    fn pass_complete(&mut self) -> Result<(), WriteError<S::Error>> {
+    /// Appends the padding of each complete tensor and moves to the next: for the tensor just written,
+    /// and for empty tensors after it.
+    fn skip_complete(&mut self) -> Result<(), WriteError<S::Error>> {
         while let Some(tensor) =
             self.plan.tensors().get(self.next).filter(|tensor| tensor.size() == self.written)
         {
@@ -215,7 +215,7 @@ impl<'p, S: Sink> Writer<'p, S> {
         }
     }
 
-    /// Gives the sink back when every tensor is complete, and says which one is not otherwise.
+    /// Returns the sink. Fails with the name of the first tensor that is not complete.
     pub fn finish(self) -> Result<S, WriteError<S::Error>> {
         if self.next < self.plan.tensors().len() {
             return Err(self.incomplete("").into());

@@ -1,10 +1,10 @@
-//! Every file of the corpus is answered as it says.
+//! Every file of the corpus opens, or fails with the expected error.
 
 use ggmill_core::{Gguf, Subject};
 use ggmill_testdata::corpus::{self, About, Case, Expected};
 
-/// What is wrong with the answer to a case, if anything.
-fn complaint(case: &Case) -> Option<String> {
+/// Returns the difference from the expected outcome of a case, if any.
+fn difference(case: &Case) -> Option<String> {
     let result = Gguf::parse_with(&case.bytes, &case.limits);
     let error = match (&result, case.expected) {
         (Ok(_), Expected::Opens) => return None,
@@ -38,7 +38,7 @@ fn complaint(case: &Case) -> Option<String> {
 }
 
 #[test]
-fn every_file_is_answered_as_it_says() {
-    let complaints: Vec<String> = corpus::all().iter().filter_map(complaint).collect();
-    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+fn every_file_has_the_expected_outcome() {
+    let differences: Vec<String> = corpus::all().iter().filter_map(difference).collect();
+    assert!(differences.is_empty(), "\n{}", differences.join("\n"));
 }

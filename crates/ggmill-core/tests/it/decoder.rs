@@ -1,4 +1,4 @@
-//! The decoder agrees with the reader of whole files, however the bytes come.
+//! The decoder agrees with the parser of whole files for every division into pieces.
 
 use ggmill_core::{Decoder, ErrorKind, Gguf, Limits, Progress};
 use ggmill_testdata::corpus;
@@ -25,8 +25,8 @@ fn fed_byte_by_byte() {
     }
 }
 
-/// What was found in the first piece must not be found again, differently, with the second: a
-/// big-endian file cut within its counts once read as little-endian.
+/// The byte order found in the first piece must not be determined again with the second. A big-endian
+/// file divided within its counts was once parsed as little-endian.
 #[test]
 fn fed_in_two_pieces_at_every_byte() {
     for case in corpus::all().iter().filter(|case| case.bytes.len() < 2000) {
@@ -42,7 +42,7 @@ fn fed_in_two_pieces_at_every_byte() {
 }
 
 #[test]
-fn fed_as_it_asks() {
+fn fed_as_requested() {
     for (name, bytes, limits) in files() {
         let mut decoder = Decoder::new(Some(bytes.len() as u64), &limits);
         let mut end = 0;
@@ -103,9 +103,9 @@ fn the_length_of_the_file_may_be_unknown() {
     }
 }
 
-/// Without a length nothing can be held against it, and yet nothing is asked for beyond the limits.
+/// Without a length there is no check against it, but no bytes beyond the limits are requested.
 #[test]
-fn without_a_length_the_limits_bound_what_is_asked_for() {
+fn without_a_length_the_limits_bound_requests() {
     let limits = Limits::default().with_header_bytes(1 << 20);
     for case in corpus::broken() {
         let mut decoder = Decoder::new(None, &limits);
@@ -117,7 +117,7 @@ fn without_a_length_the_limits_bound_what_is_asked_for() {
 }
 
 #[test]
-fn an_error_is_the_end() {
+fn feeding_after_an_error_is_misuse() {
     for case in corpus::broken() {
         let mut decoder = Decoder::new(Some(case.bytes.len() as u64), &case.limits);
         if decoder.feed(&case.bytes).is_ok() {
@@ -141,9 +141,9 @@ fn an_error_is_the_end() {
     }
 }
 
-/// A file that grew after its length was taken is read to that length.
+/// A file that has grown since its length was read is parsed up to that length.
 #[test]
-fn bytes_behind_the_stated_length_are_not_read() {
+fn bytes_after_the_stated_length_are_not_read() {
     for case in corpus::valid() {
         let len = case.bytes.len() - 1;
         let mut decoder = Decoder::new(Some(len as u64), &case.limits);
@@ -161,7 +161,7 @@ fn bytes_behind_the_stated_length_are_not_read() {
 }
 
 #[test]
-fn what_lies_behind_the_header_is_dropped() {
+fn bytes_after_the_header_are_discarded() {
     let (name, case) = ("trailing-bytes", corpus::valid());
     let case = case.into_iter().find(|case| case.name == name).unwrap();
     let mut decoder = Decoder::new(Some(case.bytes.len() as u64), &case.limits);
@@ -169,7 +169,7 @@ fn what_lies_behind_the_header_is_dropped() {
     assert_eq!(decoder.feed(b"more").unwrap(), Progress::Complete);
     let header = decoder.finish().unwrap();
     assert_eq!(header.bytes().len() as u64, header.index().header_len());
-    // The directory is all there; only the data are not in memory, and that is said.
+    // The tensor infos are complete, but the data is not in memory.
     assert_eq!(header.tensor("a").unwrap().data().unwrap_err().kind(), ErrorKind::Misuse);
 }
 
@@ -182,7 +182,7 @@ fn an_unfinished_header_is_truncated() {
             matches!(decoder.feed(&bytes[..len]).unwrap(), Progress::Needs(end) if end > len as u64)
         );
         let error = decoder.finish().unwrap_err();
-        // The words, the place and the subject are those for a file known to be so long.
+        // Message, offset and subject are those for a file of this known length.
         assert_eq!(error.kind(), ErrorKind::Truncated);
         let mut knowing = Decoder::new(Some(len as u64), &Limits::default());
         let whole =
@@ -202,7 +202,7 @@ fn an_unfinished_header_is_truncated() {
 }
 
 #[test]
-fn what_is_refused_is_salvaged_with_a_fault() {
+fn every_broken_file_has_a_fault_when_salvaged() {
     for case in corpus::broken() {
         let mut decoder = Decoder::new(Some(case.bytes.len() as u64), &case.limits);
         let _ = decoder.feed(&case.bytes);

@@ -1,4 +1,4 @@
-//! Errors that come after opening, and the words of all of them.
+//! Errors after opening, and the messages of all errors.
 
 use ggmill_core::{
     Alignment, Builder, Decoder, Error, ErrorKind, GgmlType, Gguf, Limits, MetadataBuf, Shape,
@@ -7,7 +7,7 @@ use ggmill_core::{
 use ggmill_testdata::bytes::{FileBytes, Value};
 use ggmill_testdata::corpus;
 
-/// An error whole: its kind and its words.
+/// Returns the kind and message of an error.
 fn told(error: &Error) -> (ErrorKind, String) {
     (error.kind(), error.to_string())
 }
@@ -63,7 +63,7 @@ fn a_value_asked_for_as_something_else() {
 }
 
 #[test]
-fn data_that_cannot_be_had() {
+fn data_that_is_not_available() {
     let model = Gguf::parse(model()).unwrap();
     let error = told(&model.tensor("absent").unwrap_err());
     assert_eq!(error, (ErrorKind::Missing, r#"tensor "absent": no such tensor"#.to_owned()));
@@ -101,7 +101,7 @@ fn data_that_cannot_be_had() {
 fn a_file_that_changed_is_an_error() {
     let mut bytes = model();
     let index = Gguf::parse(&bytes).unwrap().into_parts().0;
-    // The length of the text, which is now longer than what was checked.
+    // The length of the string now exceeds the checked range.
     bytes[0x28] = 200;
     let model = Gguf::from_parts(index, bytes);
     let error = told(&model.metadata().str("text").unwrap_err());
@@ -110,7 +110,7 @@ fn a_file_that_changed_is_an_error() {
 }
 
 #[test]
-fn a_plan_that_cannot_be() {
+fn invalid_plans() {
     let plan = |builder: Builder| told(&builder.plan().unwrap_err());
     let aligned = |set: fn(&mut MetadataBuf)| {
         let mut metadata = MetadataBuf::new();
@@ -162,7 +162,7 @@ fn a_plan_that_cannot_be() {
 }
 
 #[test]
-fn data_that_do_not_fit_the_plan() {
+fn data_that_does_not_match_the_plan() {
     let plan = Builder::new()
         .tensor("empty", GgmlType::F32, shape(&[0]))
         .tensor("a", GgmlType::I8, shape(&[3]))
@@ -203,7 +203,7 @@ fn data_that_do_not_fit_the_plan() {
     assert_eq!(model.tensor("b").unwrap().data().unwrap(), &[2; 2][..]);
 }
 
-/// A sink that is full after so many bytes.
+/// A sink that is full after a number of bytes.
 struct Full(usize);
 
 impl ggmill_core::Sink for Full {
@@ -216,7 +216,7 @@ impl ggmill_core::Sink for Full {
 }
 
 #[test]
-fn the_error_of_the_sink_comes_through() {
+fn the_error_of_the_sink_is_returned() {
     let plan = Builder::new().tensor("a", GgmlType::I8, shape(&[3])).plan().unwrap();
     assert!(matches!(Writer::start(&plan, Full(10)), Err(WriteError::Sink("full"))));
     let mut full = Full(plan.header().len() + 3);
@@ -228,7 +228,7 @@ fn the_error_of_the_sink_comes_through() {
 }
 
 #[test]
-fn numbers_that_are_no_alignment_and_no_shape() {
+fn invalid_alignments_and_shapes() {
     for number in [0, 1, 4, 12, 33, 1 << 32, u64::MAX] {
         assert_eq!(Alignment::new(number).unwrap_err().kind(), ErrorKind::Malformed, "{number}");
     }
@@ -243,7 +243,7 @@ fn numbers_that_are_no_alignment_and_no_shape() {
     );
 }
 
-/// The words of every error that opening a file can give: each must come from a file of the corpus.
+/// The messages of every error of opening a file: each must come from a file of the corpus.
 #[test]
 fn every_error_of_opening_has_a_file() {
     const WORDS: [&str; 17] = [
@@ -285,9 +285,9 @@ fn every_error_of_opening_has_a_file() {
     }
 }
 
-/// A subject is there to be shown: what the file calls it, escaped, and cut where it is long.
+/// The subject in a message is escaped, and truncated if it is long.
 #[test]
-fn a_subject_is_escaped_and_cut() {
+fn a_subject_is_escaped_and_truncated() {
     let mut file = FileBytes::v3(0, 2);
     file.pair("\x1b[2J", &Value::U8(0)).string(vec![b'k'; 10_000]).u32(13).u64(0);
     let error = Gguf::parse(file.as_bytes()).unwrap_err();

@@ -1,4 +1,4 @@
-//! Real files read as others read them: key by key, value by value, tensor by tensor.
+//! Real files compared with other readers: every key, value and tensor.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use ggmill_core::{Entry, Gguf, RawStr, Tensor, ToValue as _, Value};
 use ggmill_testdata::{every_gguf, expected, sha256};
 use serde_json::{Value as Json, json};
 
-/// A value as the fixtures have it.
+/// Converts a value to the form of the fixtures.
 fn shown(value: &Value<'_>) -> Json {
     match *value {
         Value::F32(v) => json!({ "bits": format!("{:08x}", v.to_bits()) }),
@@ -28,7 +28,7 @@ fn text(raw: RawStr<'_>) -> Json {
     }
 }
 
-/// The fixtures state each float twice; one of them is enough once they are seen to agree.
+/// Checks that the two forms of each float in a fixture agree, and removes one.
 fn one_form(mut expected: Json) -> Json {
     if let Some(object) = expected.as_object_mut()
         && let (Some(repr), Some(bits)) = (object.remove("repr"), object.get("bits"))
@@ -67,7 +67,7 @@ fn compare_pair(name: &str, found: &Entry<'_>, expected: &Json) {
     let mut encoded = Vec::new();
     value.encode(&mut encoded);
     assert_eq!(sha256(&encoded[12..]), expected["sha256"], "{about}");
-    // Where the file has that form, its own bytes are those.
+    // If the file has this encoding, its bytes are the same.
     if !name.contains(".v1.") {
         assert_eq!(sha256(array.as_bytes()), expected["sha256"], "{about}");
     }
@@ -127,7 +127,7 @@ fn every_real_file_is_read_as_gguf_py_reads_it() {
     }
 }
 
-/// No fixture is left without its file's name in a list, so none is forgotten.
+/// Every fixture is used: its file is in the list of files.
 #[test]
 fn every_fixture_belongs_to_a_file() {
     let names = ggmill_testdata::REAL_GGUF

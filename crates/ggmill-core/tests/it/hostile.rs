@@ -1,5 +1,5 @@
-//! Files that are cut or changed anywhere: always an answer or an error, and the decoder gives the
-//! same.
+//! Files that are truncated or changed anywhere: a result or an error, which is the same for the
+//! decoder.
 
 use ggmill_core::{Array, ErrorKind, GgmlType, Gguf, Limits, Value};
 use ggmill_testdata::corpus;
@@ -7,15 +7,14 @@ use proptest::prelude::*;
 
 use crate::support::{cases, in_pieces, whole};
 
-/// Opens the file both ways, holds them to one answer, and touches everything that can be reached
-/// through it.
+/// Checks that the parser and the decoder have the same result, and reads everything in it.
 fn survive(name: &str, bytes: &[u8], limits: &Limits) {
     let parsed = whole(bytes, limits);
     assert_eq!(in_pieces(bytes, limits, &[1, 5, 13]), parsed, "{name}");
     let Ok(index) = parsed else { return };
     let model = Gguf::from_parts(index, bytes);
     walk(&model);
-    // The worst that a file changed under the reader can do is an error.
+    // A change of the file after parsing can only cause an error.
     let shorter = bytes.len() / 2;
     let flipped: Vec<u8> = bytes.iter().map(|byte| !byte).collect();
     let index = model.into_parts().0;
@@ -32,7 +31,7 @@ fn walk<B: AsRef<[u8]>>(model: &Gguf<B>) {
         let _ = model.metadata().get(pair.key().as_bytes());
         let _ = model.metadata().all(pair.key().as_bytes()).count();
     }
-    for tensor in model.tensors().iter() {
+    for tensor in model.tensors() {
         let _ =
             (tensor.name().to_string(), tensor.ggml_type().to_string(), tensor.shape().to_string());
         if let (Ok(data), Some(size)) = (tensor.raw_data(), tensor.size()) {
@@ -69,7 +68,7 @@ fn visit_array(array: &Array<'_>, depth: usize) {
     }
 }
 
-/// The files of the corpus that are small enough to try everything on.
+/// Returns the files of the corpus that are small enough for every mutation.
 fn small() -> impl Iterator<Item = corpus::Case> {
     corpus::all().into_iter().filter(|case| case.bytes.len() <= 700)
 }
@@ -84,7 +83,7 @@ fn cut_at_every_byte() {
 }
 
 #[test]
-fn a_cut_file_is_truncated_and_nothing_else() {
+fn a_cut_file_is_always_reported_as_truncated() {
     for case in corpus::valid() {
         let model = Gguf::parse_with(&case.bytes, &case.limits).unwrap();
         let last = model
@@ -176,7 +175,7 @@ proptest! {
     }
 }
 
-/// A tensor of a type nobody knows is listed and copied by others; only its data are refused.
+/// A tensor of an unknown type can be listed; only reading its data fails.
 #[test]
 fn unknown_types_are_listed() {
     let case =

@@ -1,5 +1,4 @@
-//! The format through its public door: the corpus, real files, and the laws that hold for every
-//! file.
+//! Tests of the public interface: the corpus, real files, and properties of every file.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is missing")]
 

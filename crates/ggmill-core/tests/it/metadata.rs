@@ -1,4 +1,4 @@
-//! Values as their readers get them.
+//! Metadata values through the public interface.
 
 use ggmill_core::{
     Builder, ErrorKind, Gguf, MetadataBuf, Optional as _, RawStr, Split, ToValue, Value, ValueType,
@@ -22,12 +22,12 @@ fn case(name: &str) -> Gguf<Vec<u8>> {
     Gguf::parse_with(case.bytes, &case.limits).unwrap()
 }
 
-/// The kind of error, for a result whose value is of no interest.
+/// Returns the kind of an expected error.
 fn kind<T>(result: ggmill_core::Result<T>) -> ErrorKind {
     result.map(|_| ()).unwrap_err().kind()
 }
 
-/// An integer of some width as the file has it, and its value.
+/// An integer of any type, and its value.
 fn integer() -> impl Strategy<Value = (Built, i128)> {
     let wide = (any::<u64>(), 0u32..64).prop_map(|(bits, shift)| bits >> shift);
     prop_oneof![
@@ -52,7 +52,7 @@ proptest! {
     #![proptest_config(cases(2000))]
 
     #[test]
-    fn integers_of_any_width_answer_any_accessor_they_fit((built, number) in integer()) {
+    fn integer_accessors_accept_any_type_that_fits((built, number) in integer()) {
         let model = parsed(&[("key", built)]);
         let metadata = model.metadata();
         prop_assert_eq!(metadata.u64("key").ok(), u64::try_from(number).ok());
@@ -69,7 +69,7 @@ proptest! {
 }
 
 #[test]
-fn duplicates_are_visible_and_the_first_answers() {
+fn accessors_use_the_first_of_duplicate_keys() {
     let model = case("duplicate-keys");
     let metadata = model.metadata();
     let keys: Vec<String> = metadata.iter().map(|pair| pair.key().to_string()).collect();
@@ -87,10 +87,10 @@ fn duplicates_are_visible_and_the_first_answers() {
     assert_eq!(model.tensor("a").unwrap().shape().elements(), 8);
 }
 
-/// Two pairs with one key that disagree are refused in `general.alignment`; so setting one must not
-/// leave the other behind.
+/// Duplicates of `general.alignment` with different values are rejected, so setting the key must remove
+/// its duplicates.
 #[test]
-fn setting_a_key_that_stands_twice_leaves_one() {
+fn setting_a_duplicate_key_leaves_one_entry() {
     for name in ["alignment-twice-the-same", "duplicate-keys"] {
         let model = case(name);
         let mut metadata = MetadataBuf::copy_of(&model.metadata()).unwrap();
@@ -106,7 +106,7 @@ fn setting_a_key_that_stands_twice_leaves_one() {
 }
 
 #[test]
-fn a_value_that_is_not_there_is_missing() {
+fn a_missing_key_is_an_error_of_kind_missing() {
     let model = parsed(&[("number", Built::F64(0.5)), ("flag", Built::Bool(7))]);
     let metadata = model.metadata();
     assert_eq!(metadata.f64("number").unwrap().to_bits(), 0.5f64.to_bits());
@@ -144,7 +144,7 @@ fn strings_are_bytes_first() {
 }
 
 #[test]
-fn every_form_of_one_file_says_the_same() {
+fn every_version_and_byte_order_has_the_same_values() {
     let plain = case("whole-v3");
     for name in [
         "whole-v1",
@@ -200,7 +200,7 @@ fn an_empty_array_keeps_its_element_type() {
 }
 
 #[test]
-fn elements_are_the_same_walked_and_picked() {
+fn get_returns_the_elements_of_iter() {
     for name in ["arrays", "whole-v1", "whole-v3-big-endian", "odd-bools", "array-depth-8"] {
         let model = case(name);
         for pair in model.metadata().iter() {
@@ -215,7 +215,7 @@ fn elements_are_the_same_walked_and_picked() {
                 count += 1;
             }
             assert_eq!(count, array.len());
-            // The typed walks, which are other loops, see the same.
+            // The typed iterators are separate loops.
             if let Some(strings) = array.strings() {
                 assert!(
                     strings

@@ -1,5 +1,5 @@
-//! One model over any source of bytes: what is read does not depend on how, nor on the byte order
-//! of the file.
+//! A model from any source of bytes: the result depends neither on the source nor on the byte order of
+//! the file.
 
 use std::error::Error as _;
 use std::fmt;
@@ -10,9 +10,9 @@ use ggmill_core::{
 use ggmill_testdata::bytes::{FileBytes, Value};
 use proptest::prelude::*;
 
-use crate::support::{Told, cases, files};
+use crate::support::{Reported, cases, files};
 
-/// Bytes that are read by position only, as those of a file.
+/// A source that is not in memory, like a file.
 #[derive(Debug)]
 struct Positioned {
     bytes: Vec<u8>,
@@ -47,9 +47,9 @@ fn every_source_gives_the_same_model() {
         let positioned = Model::open_with(Positioned::new(&bytes), &limits);
         match expected {
             Err(error) => {
-                let told = Told::from(error);
-                assert_eq!(Told::from(in_memory.unwrap_err()), told, "{name}");
-                assert_eq!(Told::from(positioned.unwrap_err()), told, "{name}");
+                let told = Reported::from(error);
+                assert_eq!(Reported::from(in_memory.unwrap_err()), told, "{name}");
+                assert_eq!(Reported::from(positioned.unwrap_err()), told, "{name}");
             }
             Ok(expected) => {
                 for model in [in_memory.unwrap(), positioned.unwrap()] {
@@ -67,12 +67,12 @@ fn every_source_gives_the_same_model() {
                     model.verify().unwrap();
                     for (tensor, expected) in model.tensors().iter().zip(expected.tensors()) {
                         assert_eq!((tensor.name(), tensor.part()), (expected.name(), 0), "{name}");
-                        let read = model.read_tensor(&tensor).map_err(Told::from);
+                        let read = model.read_tensor(&tensor).map_err(Reported::from);
                         assert!(
                             read == expected
                                 .data()
                                 .map(std::borrow::Cow::into_owned)
-                                .map_err(Told::from),
+                                .map_err(Reported::from),
                             "{name}: {}",
                             tensor.name()
                         );
@@ -83,7 +83,7 @@ fn every_source_gives_the_same_model() {
     }
 }
 
-/// A file of one tensor of three blocks, in this byte order.
+/// Creates a file of one tensor of three blocks.
 fn of_blocks(ggml_type: GgmlType, little: &[u8], endian: Endian) -> Vec<u8> {
     let layout = ggml_type.layout().unwrap();
     let mut data = little.to_vec();
@@ -101,9 +101,9 @@ fn of_blocks(ggml_type: GgmlType, little: &[u8], endian: Endian) -> Vec<u8> {
 proptest! {
     #![proptest_config(cases(16))]
 
-    /// Data are canonical by whatever way and in whatever pieces they are read; the raw bytes are those of the file.
+    /// Data is little-endian for every source and range; raw bytes are those of the file.
     #[test]
-    fn data_are_canonical_in_both_byte_orders(seed: u8, from in 0usize..=1000, to in 0usize..=1000) {
+    fn data_is_the_same_in_both_byte_orders(seed: u8, from in 0usize..=1000, to in 0usize..=1000) {
         for ggml_type in GgmlType::all().filter(|&ggml_type| swap_bytes(ggml_type, &mut []).is_ok()) {
             let size = ggml_type.layout().unwrap().bytes as usize * 3;
             let little: Vec<u8> = (0..size).map(|place| u8::try_from((place * 31 + usize::from(seed)) % 251).unwrap()).collect();
@@ -131,7 +131,7 @@ proptest! {
 }
 
 #[test]
-fn reads_that_cannot_be() {
+fn invalid_reads() {
     let file = of_blocks(GgmlType::F32, &[7; 12], Endian::Big);
     let model = Model::open(Positioned::new(&file)).unwrap();
     let tensor = model.tensor("w").unwrap();
@@ -147,15 +147,15 @@ fn reads_that_cannot_be() {
     }
     model.read(&tensor, 12, &mut []).unwrap();
     assert_eq!(model.tensor("v").unwrap_err().kind(), ErrorKind::Missing);
-    // A header alone has no data to read, and says that.
+    // Without a source there is no data.
     let (index, bytes) = Gguf::parse(file.clone()).unwrap().into_parts();
     let header = bytes[..usize::try_from(index.header_len()).unwrap()].to_vec();
-    let alone = Model::from_header(Gguf::from_parts(index, header), Vec::new());
+    let header_only = Model::from_header(Gguf::from_parts(index, header), Vec::new());
     assert_eq!(
-        alone.read_tensor(&alone.tensor("w").unwrap()).unwrap_err().kind(),
+        header_only.read_tensor(&header_only.tensor("w").unwrap()).unwrap_err().kind(),
         ErrorKind::Misuse
     );
-    // The source loses its end between opening and reading.
+    // The source is truncated after opening.
     let (index, _) = Gguf::parse(file.clone()).unwrap().into_parts();
     let cut =
         Model::from_header(Gguf::from_parts(index, file[..file.len() - 1].to_vec()), Vec::new());
@@ -163,7 +163,7 @@ fn reads_that_cannot_be() {
 }
 
 #[test]
-fn a_file_cut_short_is_salvaged_at_every_length() {
+fn a_truncated_file_is_salvaged_at_every_length() {
     let file = of_blocks(GgmlType::F16, &[7; 6], Endian::Little);
     assert_eq!(Model::salvage(file.clone()).unwrap().faults().count(), 0);
     for len in 0..file.len() {
@@ -183,7 +183,7 @@ fn a_file_cut_short_is_salvaged_at_every_length() {
                 needed.is_none_or(|needed| needed > len as u64 && needed <= file.len() as u64),
                 "{len}: {needed:?}"
             );
-            // Behind the header all is known.
+            // After the header, everything is known.
             if part.header_fault().is_none() {
                 assert_eq!((needed, model.tensors().len()), (Some(file.len() as u64), 1));
                 let error = model.read_tensor(&model.tensor("w").unwrap()).unwrap_err();
@@ -215,7 +215,7 @@ fn set(shards: &[Vec<u8>]) -> Result<Model> {
 
 #[test]
 fn shards_are_one_model() {
-    // The second has no tensors: its number is in nobody's way.
+    // The second has no tensors, so the third starts at the same index.
     let shards = [shard(2, 3, &["d"]), shard(0, 3, &["c", "a"]), shard(1, 3, &[])];
     let model = set(&shards).unwrap();
     let found: Vec<_> =
@@ -230,13 +230,22 @@ fn shards_are_one_model() {
         assert_eq!(model.tensor(tensor.name().as_bytes()).unwrap().part(), tensor.part());
     }
     assert_eq!(model.file_len(), Some(shards.iter().map(|shard| shard.len() as u64).sum()));
-    // A tensor of a larger model is refused, not read from elsewhere.
+    // A tensor of another model with more files is rejected, not read from a wrong file.
     let (small, tensor) = (Model::open(shards[1].clone()).unwrap(), model.tensor("d").unwrap());
     assert_eq!(small.read_tensor(&tensor).unwrap_err().kind(), ErrorKind::Misuse);
 }
 
 #[test]
-fn files_that_are_no_set() {
+fn one_source_for_several_files_is_rejected() {
+    let shards = [shard(0, 2, &["a"]), shard(1, 2, &["b"])];
+    // One source for both files would read the bytes of "a" as those of "b".
+    let error = set(&shards).unwrap().with_source(shards[0].clone()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misuse);
+    assert_eq!(error.to_string(), "one source was given for a model of 2 files");
+}
+
+#[test]
+fn files_that_are_not_a_set() {
     let told = |shards: &[Vec<u8>]| {
         let error = set(shards).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Shards);
@@ -268,20 +277,20 @@ fn files_that_are_no_set() {
     );
 }
 
-/// A source that cannot be read, for a reason that has one of its own.
+/// A source that cannot be read. Its error has a source.
 #[derive(Debug)]
 struct Broken;
 
 #[derive(Debug)]
-struct Because(Option<Box<Because>>, &'static str);
+struct Cause(Option<Box<Cause>>, &'static str);
 
-impl fmt::Display for Because {
+impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.1)
     }
 }
 
-impl std::error::Error for Because {
+impl std::error::Error for Cause {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.as_deref().map(|source| source as _)
     }
@@ -293,15 +302,14 @@ impl ReadAt for Broken {
     }
 
     fn read_at(&self, _: u64, _: &mut [u8]) -> Result<()> {
-        let cause =
-            Because(Some(Box::new(Because(None, "somebody dug there"))), "the cable is cut");
+        let cause = Cause(Some(Box::new(Cause(None, "somebody dug there"))), "the cable is cut");
         Err(Error::caused(ErrorKind::Io, cause))
     }
 }
 
-/// Whoever prints an error and all that it comes from says each thing once.
+/// Printing an error with its chain of sources repeats no message.
 #[test]
-fn the_chain_of_causes_says_everything_once() {
+fn the_chain_of_sources_has_no_duplicates() {
     for error in [Model::open(Broken).unwrap_err(), Model::salvage(Broken).unwrap_err()] {
         assert_eq!(error.kind(), ErrorKind::Io);
         let mut chain = vec![error.to_string()];
@@ -311,7 +319,7 @@ fn the_chain_of_causes_says_everything_once() {
             next = error.source();
         }
         assert_eq!(chain, ["the cable is cut", "somebody dug there"]);
-        assert!(error.cause().unwrap().is::<Because>());
+        assert!(error.cause().unwrap().is::<Cause>());
     }
 }
 

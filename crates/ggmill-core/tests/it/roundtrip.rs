@@ -1,4 +1,4 @@
-//! What is written reads back, and what was read is written again as it was.
+//! Written files parse to the same content, and parsed files are written unchanged.
 
 use std::fs;
 
@@ -9,8 +9,8 @@ use proptest::prelude::*;
 
 use crate::support::cases;
 
-/// The file rewritten in this byte order, as version 2 or 3, or `None` where that is refused: a
-/// type of unknown size, or a name twice.
+/// Rewrites a file in a byte order, as version 2 or 3. Returns `None` if the builder rejects it: for an
+/// unknown tensor type or a duplicate name.
 fn rewritten<B: AsRef<[u8]>>(model: &Gguf<B>, version: u32, endian: Endian) -> Option<Vec<u8>> {
     let mut builder =
         Builder::new().endian(endian).metadata(MetadataBuf::copy_of(&model.metadata()).unwrap());
@@ -23,7 +23,7 @@ fn rewritten<B: AsRef<[u8]>>(model: &Gguf<B>, version: u32, endian: Endian) -> O
     let plan = builder.plan().ok()?;
     let mut writer = Writer::start(&plan, Vec::new()).unwrap();
     for (number, tensor) in model.tensors().iter().enumerate() {
-        // In two pieces, because nothing may hang on how it comes.
+        // In two pieces, which must not change the result.
         let (head, tail) =
             tensor.raw_data().unwrap().split_at(tensor.raw_data().unwrap().len() / 3);
         writer.write(number, head).unwrap();
@@ -34,7 +34,7 @@ fn rewritten<B: AsRef<[u8]>>(model: &Gguf<B>, version: u32, endian: Endian) -> O
     Some(file)
 }
 
-/// Everything a file says, in a form that does not depend on version, byte order or places.
+/// The content of a file, independent of version, byte order and offsets.
 type Content = (Vec<(Vec<u8>, u32, Vec<u8>)>, Vec<(Vec<u8>, GgmlType, Shape, Vec<u8>)>);
 
 fn content<B: AsRef<[u8]>>(model: &Gguf<B>) -> Content {
@@ -57,7 +57,7 @@ fn content<B: AsRef<[u8]>>(model: &Gguf<B>) -> Content {
     (pairs.collect(), tensors.collect())
 }
 
-/// Why a file does not come out byte for byte as it was, or `None` when it must.
+/// Returns the reason why a rewritten file differs from the original, or `None` if it must not.
 fn not_canonical(name: &str) -> Option<&'static str> {
     let reasons = [
         ("v1", "version 1 is read, not written: lengths have 32 bits"),
@@ -83,7 +83,7 @@ fn not_canonical(name: &str) -> Option<&'static str> {
 }
 
 #[test]
-fn canonical_files_come_out_as_they_were() {
+fn canonical_files_are_rewritten_unchanged() {
     let built = corpus::valid().into_iter().map(|case| (case.name.to_owned(), case.bytes));
     let real = every_gguf().into_iter().map(|path| {
         (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(path).unwrap())
@@ -109,7 +109,7 @@ fn canonical_files_come_out_as_they_were() {
 }
 
 #[test]
-fn what_cannot_be_written_is_refused() {
+fn invalid_files_are_not_written() {
     let refused: Vec<&str> = corpus::valid()
         .iter()
         .filter(|case| {
@@ -124,10 +124,10 @@ fn what_cannot_be_written_is_refused() {
     );
 }
 
-/// There and back through the other byte order and the other version loses nothing but the order of
-/// the tensor data's bytes, which is the caller's to change.
+/// Conversion to the other byte order and version and back loses nothing. Tensor data is not swapped:
+/// that is the caller's task.
 #[test]
-fn through_every_form_and_back() {
+fn conversion_to_every_form_and_back() {
     for case in corpus::valid() {
         let Ok(model) = Gguf::parse(&case.bytes) else { continue };
         let Some(little) = rewritten(&model, 3, Endian::Little) else { continue };
@@ -141,7 +141,7 @@ fn through_every_form_and_back() {
     }
 }
 
-/// A header padded though nothing follows it, as the C library writes one.
+/// A padded header without data, as the C library writes it.
 #[test]
 fn a_header_can_be_padded_without_tensors() {
     let plan = |builder: Builder| builder.plan().unwrap();
@@ -150,10 +150,10 @@ fn a_header_can_be_padded_without_tensors() {
     assert_eq!(padded.header(), [bare.header(), &[0; 8]].concat());
 }
 
-/// Bytes that a sink takes from elsewhere count as those that go through the writer, wherever they
-/// begin and end in data; within padding they must not end.
+/// A range copied by the sink counts like bytes written through the writer. It can begin and end
+/// anywhere in data, but cannot end within padding.
 #[test]
-fn bytes_from_elsewhere_count() {
+fn bytes_copied_by_the_sink_count() {
     let shape = |len| Shape::new(&[len]).unwrap();
     let names = [("empty", 0), ("a", 40), ("none", 0), ("b", 7), ("c", 32)];
     let plan = names
@@ -178,7 +178,7 @@ fn bytes_from_elsewhere_count() {
         if taken.is_err() {
             continue;
         }
-        // Whoever ends with the data has the padding from the writer.
+        // After a range that ends with the data, the writer adds the padding.
         let at = match first {
             40 => 64,
             71 => 96,
@@ -200,9 +200,9 @@ fn bytes_from_elsewhere_count() {
     assert!(writer.finish().is_err());
 }
 
-/// The example of the specification's page on the Python writer, to the byte.
+/// The example of gguf-py's writer, byte for byte.
 #[test]
-fn the_writer_makes_what_gguf_pys_writer_makes() {
+fn the_writer_writes_the_same_bytes_as_gguf_py() {
     let mut metadata = MetadataBuf::new();
     metadata.set("general.architecture", "llama");
     metadata.set("llama.block_count", 12u32);
@@ -224,7 +224,7 @@ fn the_writer_makes_what_gguf_pys_writer_makes() {
     assert_eq!(writer.finish().unwrap(), fs::read(expected("writer-example.gguf")).unwrap());
 }
 
-/// A model at random: pairs with distinct keys, tensors with distinct names and their data.
+/// A random model: entries with distinct keys, and tensors with distinct names and data.
 #[derive(Clone, Debug)]
 struct Model {
     pairs: Vec<(Vec<u8>, Value)>,
@@ -238,7 +238,7 @@ impl Model {
         usize::try_from(bytes).unwrap()
     }
 
-    /// The file as whoever reads the specification composes it, without this library's writer.
+    /// Composes the file independently of this library's writer.
     fn compose(&self, version: u32, endian: Endian) -> Vec<u8> {
         let mut file = FileBytes::new(version, endian);
         file.head(
@@ -316,7 +316,7 @@ fn model() -> impl Strategy<Value = Model> {
 proptest! {
     #![proptest_config(cases(300))]
 
-    /// Read from any form, written in any form: the bytes are those of an independent composer.
+    /// A file read in any form and written in any form has the independently composed bytes.
     #[test]
     fn any_model_in_any_form(model in model(), from in 0usize..6, to in 0usize..4) {
         let (version, endian) = [(1, Endian::Little), (1, Endian::Big), (2, Endian::Little), (2, Endian::Big), (3, Endian::Little), (3, Endian::Big)][from];

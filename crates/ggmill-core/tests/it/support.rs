@@ -1,4 +1,4 @@
-//! What several tests share: errors that compare, a decoder fed in pieces, files to try things on.
+//! Helpers: comparable errors, a decoder fed in pieces, the files to test.
 
 use std::fs;
 
@@ -6,43 +6,43 @@ use ggmill_core::{Decoder, Error, ErrorKind, Index, Limits, Progress, Subject};
 use ggmill_testdata::{corpus, every_gguf};
 use proptest::test_runner::Config;
 
-/// What is promised of an error.
+/// The stable properties of an error.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct Reported {
     pub(crate) kind: ErrorKind,
     pub(crate) offset: Option<u64>,
     pub(crate) key: Option<Vec<u8>>,
     pub(crate) tensor: Option<Vec<u8>>,
 }
 
-impl From<Error> for Told {
+impl From<Error> for Reported {
     fn from(error: Error) -> Self {
         let (key, tensor) = match error.subject() {
             Some(Subject::Key(key)) => (Some(key.as_bytes().to_vec()), None),
             Some(Subject::Tensor(name)) => (None, Some(name.as_bytes().to_vec())),
             _ => (None, None),
         };
-        // A message is built for every error somebody sees, so it must not fail either.
+        // Formatting the message must not fail either.
         assert!(!error.to_string().is_empty());
         Self { kind: error.kind(), offset: error.offset(), key, tensor }
     }
 }
 
-/// What the reader of the whole file says.
-pub(crate) fn whole(bytes: &[u8], limits: &Limits) -> Result<Index, Told> {
-    Index::parse(bytes, limits).map_err(Told::from)
+/// Parses a whole file.
+pub(crate) fn whole(bytes: &[u8], limits: &Limits) -> Result<Index, Reported> {
+    Index::parse(bytes, limits).map_err(Reported::from)
 }
 
-/// What the decoder says when the file comes in pieces of these sizes, over and over. Holds it to
-/// asking for no more than there is, and for more than it has.
-pub(crate) fn in_pieces(bytes: &[u8], limits: &Limits, sizes: &[usize]) -> Result<Index, Told> {
+/// Parses a file in pieces of these sizes, repeated as needed. Checks that the decoder requests more
+/// than it has and no more than the file has.
+pub(crate) fn in_pieces(bytes: &[u8], limits: &Limits, sizes: &[usize]) -> Result<Index, Reported> {
     let mut decoder = Decoder::new(Some(bytes.len() as u64), limits);
     let mut rest = bytes;
     let mut sizes = sizes.iter().copied().cycle();
     loop {
         let size = sizes.next().unwrap_or(1).clamp(1, rest.len().max(1)).min(rest.len());
-        let (piece, behind) = rest.split_at(size);
-        rest = behind;
+        let (piece, remaining) = rest.split_at(size);
+        rest = remaining;
         match decoder.feed(piece)? {
             Progress::Complete => break,
             Progress::Needs(end) => {
@@ -54,7 +54,7 @@ pub(crate) fn in_pieces(bytes: &[u8], limits: &Limits, sizes: &[usize]) -> Resul
     Ok(decoder.finish()?.into_parts().0)
 }
 
-/// Every file of the corpus with its limits, then the real files.
+/// Returns every file of the corpus with its limits, then the real files.
 pub(crate) fn files() -> Vec<(String, Vec<u8>, Limits)> {
     let built =
         corpus::all().into_iter().map(|case| (case.name.to_owned(), case.bytes, case.limits));
@@ -64,8 +64,8 @@ pub(crate) fn files() -> Vec<(String, Vec<u8>, Limits)> {
     built.chain(real).collect()
 }
 
-/// A property tried so many times, or as often as the environment's `PROPTEST_CASES` says. What
-/// fails becomes a file of the corpus or a test of its own, not a seed in a directory.
+/// Configures the number of cases of a property test, which the environment variable `PROPTEST_CASES`
+/// overrides. Failures are not saved as seeds: each becomes a file of the corpus or a test.
 pub(crate) fn cases(cases: u32) -> Config {
     let cases =
         if std::env::var_os("PROPTEST_CASES").is_some() { Config::default().cases } else { cases };

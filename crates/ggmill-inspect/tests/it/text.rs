@@ -64,7 +64,7 @@ fn lines_fit_the_terminal() {
 fn names_are_whole_without_a_terminal() {
     let file = open(&real("mobilenetv3_3class_v3_fp16.gguf"));
     let text = shown(&file, "model.gguf", Options::default());
-    for tensor in file.tensors().iter() {
+    for tensor in file.tensors() {
         assert!(text.contains(&format!("  {}  ", tensor.name())), "{}", tensor.name());
     }
 }

@@ -1,17 +1,18 @@
-//! Signatures of version 4, as far as reading objects needs them: requests without a body.
+//! AWS signature version 4, for requests without a body.
 
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
 
-use super::credentials::S3Credentials;
+use super::S3Credentials;
 use crate::url::Url;
 
-/// The hash of no body.
+/// The SHA-256 of an empty body.
 const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// The fields that sign a request for an address, with these other fields of it, in lower case.
+/// Returns the header fields that sign a request. `others` are further fields to sign, with names in
+/// lower case.
 pub(crate) fn sign(
     credentials: &S3Credentials,
     region: &str,
@@ -60,7 +61,7 @@ pub(crate) fn sign(
     fields
 }
 
-/// The parameters of the query by name, each with its value.
+/// Returns the query with sorted parameters, each with `=`.
 fn canonical_query(url: &Url) -> String {
     let mut parameters: Vec<String> =
         url.query()
@@ -75,12 +76,12 @@ fn canonical_query(url: &Url) -> String {
     parameters.join("&")
 }
 
-/// `20130524T000000Z`.
+/// Formats a time as `20130524T000000Z`.
 fn timestamp(now: SystemTime) -> String {
     let seconds = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
     let (day, second) = (seconds / 86_400, seconds % 86_400);
-    // The calendar repeats after 400 years of 146,097 days; years begin in March, so that a leap
-    // day is the last of its year.
+    // The calendar repeats every 400 years, which have 146,097 days. Years begin in March here, so
+    // that a leap day is the last day of its year.
     let day = day + 719_468;
     let (era, day) = (day / 146_097, day % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -93,7 +94,7 @@ fn timestamp(now: SystemTime) -> String {
     format!("{year:04}{month:02}{date:02}T{hour:02}{minute:02}{second:02}Z")
 }
 
-/// HMAC with SHA-256 (RFC 2104).
+/// Computes HMAC-SHA-256 (RFC 2104).
 fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
     const BLOCK: usize = 64;
     let mut padded = [0; BLOCK];
@@ -118,7 +119,7 @@ fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secret::Secret;
+    use crate::options::Secret;
 
     /// The examples of "Authenticating Requests: Using the Authorization Header" in the reference
     /// of Amazon S3.

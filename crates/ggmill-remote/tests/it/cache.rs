@@ -1,4 +1,4 @@
-//! Headers that are kept.
+//! The cache of headers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ fn caching(directory: &std::path::Path) -> Client {
 }
 
 #[test]
-fn a_header_that_was_read_costs_a_request_without_a_body() {
+fn a_cached_header_needs_a_request_without_a_body() {
     let directory = tempfile::tempdir().unwrap();
     let bytes = file(3_000_000, 2, 8 << 20);
     let server = serving(&bytes);
@@ -27,14 +27,14 @@ fn a_header_that_was_read_costs_a_request_without_a_body() {
     let tensor = model.tensor("blk.1").unwrap();
     assert_eq!(model.read_tensor(&tensor).unwrap(), vec![1; 32 << 20]);
     assert_eq!(server.sent(), 32 << 20);
-    // Without a directory nothing is kept.
+    // Without a directory there is no cache.
     server.forget();
     crate::client().open(&at(&server)).unwrap();
     assert_eq!(server.requests().len(), 3);
 }
 
 #[test]
-fn a_file_that_was_replaced_is_read_again() {
+fn a_replaced_file_is_read_again() {
     let directory = tempfile::tempdir().unwrap();
     let (old, new) = (file(600_000, 1, 10), file(700_000, 3, 10));
     let replaced = Arc::new(AtomicBool::new(false));
@@ -50,7 +50,7 @@ fn a_file_that_was_replaced_is_read_again() {
 }
 
 #[test]
-fn several_clients_may_share_a_directory() {
+fn several_clients_can_share_a_directory() {
     let directory = tempfile::tempdir().unwrap();
     let bytes = file(600_000, 1, 10);
     let server = serving(&bytes);
@@ -69,7 +69,7 @@ fn several_clients_may_share_a_directory() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_used_is_no_reason_to_fail() {
+fn an_unusable_directory_is_ignored() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a file");
     std::fs::write(&path, b"").unwrap();

@@ -1,4 +1,4 @@
-//! Who gets to see a token.
+//! Which hosts receive credentials.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn with_token(hub: &Server) -> Client {
 }
 
 #[test]
-fn a_token_goes_to_its_host_and_not_along_a_redirect() {
+fn a_token_is_sent_to_its_host_and_not_after_a_redirect() {
     let bytes = file(1_000_000, 1, 10);
     let other = {
         let bytes = Arc::clone(&bytes);
@@ -36,7 +36,7 @@ fn a_token_goes_to_its_host_and_not_along_a_redirect() {
     assert_eq!(tokens, [Some("Bearer hf_secret".to_owned()), Some("Bearer hf_secret".to_owned())]);
     assert_eq!(other.requests().len(), 2);
     assert!(other.requests().iter().all(|request| request.field("authorization").is_none()));
-    // Nor does any other address get it.
+    // It is not sent to other addresses either.
     other.forget();
     with_token(&hub).open(&location(&other.url("/blob"))).unwrap();
     assert!(other.requests().iter().all(|request| request.field("authorization").is_none()));
@@ -49,7 +49,7 @@ fn a_token_is_not_shown() {
 }
 
 #[test]
-fn the_debug_form_has_no_more_secrets_than_what_is_shown() {
+fn debug_output_has_no_secrets() {
     let proxy = || Some("http://user:secret@proxy.invalid:3128".to_owned());
     let s3 = S3Options::default().with_endpoint(Some("http://me:secret@s3.invalid/".to_owned()));
     let options = options()
@@ -68,7 +68,7 @@ fn the_debug_form_has_no_more_secrets_than_what_is_shown() {
 }
 
 #[test]
-fn an_address_that_is_refused_is_shown_without_its_secrets() {
+fn an_invalid_address_is_shown_without_its_secrets() {
     let address = "https://user:secret@example.com/x.gguf?sig=secret";
     let refused = Location::parse(address).unwrap_err();
     assert_eq!(
@@ -91,8 +91,8 @@ fn an_address_that_is_refused_is_shown_without_its_secrets() {
     assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
 }
 
-/// A proxy that answers in place of all hosts: what they are asked in its tunnels, it sees.
-fn reading_proxy() -> Server {
+/// A proxy that responds for all hosts and records the requests in its tunnels.
+fn recording_proxy() -> Server {
     let bytes = file(1000, 1, 10);
     Server::start(move |request| match request.method.as_str() {
         "CONNECT" => Reply::status(200),
@@ -100,9 +100,9 @@ fn reading_proxy() -> Server {
     })
 }
 
-/// The requests in the tunnels of a proxy for what the Hub at this address is asked.
-fn seen_by_a_proxy(endpoint: &str, except: &str) -> Vec<Request> {
-    let proxy = reading_proxy();
+/// Returns the requests that a proxy records for a Hub at an endpoint.
+fn recorded_by_a_proxy(endpoint: &str, except: &str) -> Vec<Request> {
+    let proxy = recording_proxy();
     let options = options()
         .with_hub_endpoint(endpoint)
         .with_hub_token(Some(Secret::new("hf_secret")))
@@ -114,16 +114,16 @@ fn seen_by_a_proxy(endpoint: &str, except: &str) -> Vec<Request> {
 
 #[test]
 fn a_token_is_not_sent_without_encryption_to_another_machine() {
-    // A proxy sees what leaves this machine, and its `localhost` is another machine.
+    // Requests to a proxy leave this machine, and its `localhost` is another machine.
     for endpoint in ["http://hub.invalid", "http://localhost:9", "http://127.0.0.1:9"] {
-        let seen = seen_by_a_proxy(endpoint, "");
+        let seen = recorded_by_a_proxy(endpoint, "");
         assert_eq!(seen.len(), 1, "{endpoint}");
         assert_eq!(seen[0].path, "/a/b/resolve/main/m.gguf");
         assert!(!format!("{seen:?}").contains("hf_secret"), "{seen:?}");
     }
-    assert_eq!(seen_by_a_proxy("http://localhost:9", "localhost").len(), 0);
-    // Where no proxy is asked for this machine, the token is sent.
-    let hub = reading_proxy();
+    assert_eq!(recorded_by_a_proxy("http://localhost:9", "localhost").len(), 0);
+    // If this machine is excluded from the proxy, the token is sent.
+    let hub = recording_proxy();
     let elsewhere = Proxies::new(Some("http://proxy.invalid".to_owned()), None, "127.0.0.1");
     for proxies in [Proxies::default(), elsewhere] {
         hub.forget();
@@ -136,7 +136,7 @@ fn a_token_is_not_sent_without_encryption_to_another_machine() {
     }
 }
 
-/// A SOCKS5 proxy for one connection, which leads to this address whatever is asked for.
+/// A SOCKS5 proxy for one connection, which connects to `to` for every request.
 fn socks_proxy(to: &str) -> String {
     use std::io::{Read as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -156,7 +156,7 @@ fn socks_proxy(to: &str) -> String {
             inner.read_exact(&mut bytes).map(|()| bytes)
         };
         let asked = read(5).unwrap();
-        // An address of four bytes, of which one is read, or a name of so many bytes; a port.
+        // The rest of an address of four bytes, or a name of the length just read; then a port.
         let rest = if asked[3] == 3 { usize::from(asked[4]) } else { 3 };
         read(rest + 2).unwrap();
         inner.write_all(&[5, 0, 0, 1, 127, 0, 0, 1, 0, 9]).unwrap();
@@ -170,7 +170,7 @@ fn socks_proxy(to: &str) -> String {
 }
 
 #[test]
-fn a_proxy_that_speaks_socks_is_asked() {
+fn a_socks_proxy_is_used() {
     let bytes = file(1000, 1, 10);
     let server = Server::start(move |request| Reply::file(&bytes, request));
     let address = socks_proxy(&server.url(""));
@@ -178,7 +178,7 @@ fn a_proxy_that_speaks_socks_is_asked() {
     let client = Client::new(options().with_proxies(proxies)).unwrap();
     client.open(&location("http://models.invalid/m.gguf")).unwrap();
     assert_eq!(server.requests()[0].field("host"), Some("models.invalid"));
-    // One that does not answer is an error, for either scheme.
+    // A proxy that does not respond is an error, for either scheme.
     for scheme in ["socks4", "socks4a", "socks5", "socks5h", "http"] {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -196,7 +196,7 @@ fn a_proxy_that_speaks_socks_is_asked() {
 }
 
 #[test]
-fn a_proxy_is_not_used_for_the_hosts_it_is_not_for() {
+fn a_proxy_is_not_used_for_excluded_hosts() {
     let bytes = file(1000, 1, 10);
     let server = Server::start(move |request| Reply::file(&bytes, request));
     let proxies = || Some("http://proxy.invalid:3128".to_owned());

@@ -1,4 +1,4 @@
-//! Tensor data: asked for when read, and together where that is announced.
+//! Tensor data: requested on demand, and in windows if announced.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ fn ranges(model: &Model) -> Vec<Range<u64>> {
 }
 
 #[test]
-fn one_tensor_costs_that_tensor() {
+fn reading_a_tensor_requests_only_its_bytes() {
     let (server, model) = opened(&file(1000, 40, 100_000));
     let tensor = model.tensor("blk.30").unwrap();
     assert_eq!(model.read_tensor(&tensor).unwrap(), vec![30; 400_000]);
@@ -31,7 +31,7 @@ fn one_tensor_costs_that_tensor() {
 }
 
 #[test]
-fn what_is_announced_comes_in_windows() {
+fn announced_ranges_are_read_in_windows() {
     let bytes = file(1000, 40, 100_000);
     let (server, model) = opened(&bytes);
     model.parts()[0].source().unwrap().prefetch(&ranges(&model));
@@ -42,13 +42,13 @@ fn what_is_announced_comes_in_windows() {
             vec![u8::try_from(number).unwrap(); 400_000]
         );
     }
-    // 16 MB, of which the first half MiB was there: in windows of 8 MiB.
+    // 16 MB without the first half MiB, which was received with the header, in windows of 8 MiB.
     assert!(server.requests().len() <= 4, "{}", server.requests().len());
     assert!(server.sent() <= bytes.len(), "{}", server.sent());
 }
 
 #[test]
-fn tensors_apart_from_each_other_are_requests_of_their_own() {
+fn distant_tensors_are_separate_requests() {
     let (server, model) = opened(&file(1000, 40, 100_000));
     let all = ranges(&model);
     let some = [all[10].clone(), all[11].clone(), all[30].clone()];
@@ -61,7 +61,7 @@ fn tensors_apart_from_each_other_are_requests_of_their_own() {
 }
 
 #[test]
-fn several_threads_may_read() {
+fn several_threads_can_read() {
     let bytes = file(1000, 64, 10_000);
     let (server, model) = opened(&bytes);
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Servers that answer wrongly, late or not at all.
+//! Servers with invalid, late or missing responses.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use ggmill_testdata::server::{Reply, Request, Server};
 
 use crate::{at, client, file, location, options};
 
-/// A server of the file of [`sample`], which answers as `other` says where that says something.
+/// A server of the file of [`sample`], whose responses `other` can replace.
 fn server(other: impl Fn(&Request, &Reply) -> Option<Reply> + Send + Sync + 'static) -> Server {
     let file = sample();
     Server::start(move |request| {
@@ -17,29 +17,29 @@ fn server(other: impl Fn(&Request, &Reply) -> Option<Reply> + Send + Sync + 'sta
     })
 }
 
-/// A header of several requests, and data.
+/// A file whose header needs several requests, with data.
 fn sample() -> Arc<Vec<u8>> {
     file(1_500_000, 2, 1 << 20)
 }
 
-fn refused(server: &Server) -> Error {
+fn open_error(server: &Server) -> Error {
     client().open(&at(server)).unwrap_err()
 }
 
-/// The error of reading a tensor after the header was read well.
-fn refused_later(server: &Server) -> Error {
+/// Returns the error of reading a tensor after the header was read successfully.
+fn read_error(server: &Server) -> Error {
     let model = client().open(&at(server)).unwrap();
     let error = model.read_tensor(&model.tensor("blk.1").unwrap()).unwrap_err();
     *error.into_cause().unwrap().downcast::<Error>().unwrap()
 }
 
-/// Whether the request is for what comes after the first bytes.
+/// Returns `true` for requests after the first.
 fn is_later(request: &Request) -> bool {
     request.range().is_some_and(|(start, _)| start > 0)
 }
 
 #[test]
-fn refusals_are_told_at_once() {
+fn permanent_errors_are_not_retried() {
     for (status, kind, text) in [
         (400, ErrorKind::Protocol, "the response is 400, bad request"),
         (401, ErrorKind::Denied, "the response is 401, not authorized"),
@@ -50,7 +50,7 @@ fn refusals_are_told_at_once() {
         (501, ErrorKind::Protocol, "the response is 501, the server failed"),
     ] {
         let server = server(move |_, _| Some(Reply::status(status)));
-        let error = refused(&server);
+        let error = open_error(&server);
         assert_eq!((error.kind(), error.status()), (kind, Some(status)));
         assert_eq!(error.to_string(), format!("{}: {text}", server.url("/m.gguf")));
         assert_eq!(server.requests().len(), 1, "{status}");
@@ -58,14 +58,14 @@ fn refusals_are_told_at_once() {
 }
 
 #[test]
-fn what_may_pass_is_asked_again() {
+fn transient_errors_are_retried() {
     for status in [408, 429, 500, 502, 503, 504] {
         let server = server(move |request, _| (request.number < 2).then(|| Reply::status(status)));
         client().open(&at(&server)).unwrap();
         assert_eq!(server.requests().len(), 4, "{status}");
 
         let never = Server::start(move |_| Reply::status(status));
-        let error = refused(&never);
+        let error = open_error(&never);
         assert_eq!(error.kind(), ErrorKind::Unavailable);
         assert!(error.to_string().ends_with(", 3 times"), "{error}");
         assert_eq!(never.requests().len(), 3);
@@ -73,14 +73,14 @@ fn what_may_pass_is_asked_again() {
 }
 
 #[test]
-fn a_server_says_how_long_to_wait() {
+fn the_pause_that_a_server_requests_is_used() {
     let soon = server(|request, _| {
         (request.number == 0).then(|| Reply::status(429).with("retry-after", "0"))
     });
     client().open(&at(&soon)).unwrap();
-    // Longer than anybody waits.
+    // Longer than the longest pause.
     let late = server(|_, _| Some(Reply::status(429).with("retry-after", "3600")));
-    let error = refused(&late);
+    let error = open_error(&late);
     assert_eq!(error.advice(), Some(&Advice::Later { seconds: 3600 }));
     assert_eq!(late.requests().len(), 1);
     assert!(
@@ -90,7 +90,7 @@ fn a_server_says_how_long_to_wait() {
 }
 
 #[test]
-fn a_body_that_is_cut_goes_on_where_it_ended() {
+fn an_interrupted_body_is_resumed() {
     let file = sample();
     let server = server(|request, right| {
         (is_later(request) && request.number == 1).then(|| right.clone().cut_after(500_000))
@@ -104,14 +104,14 @@ fn a_body_that_is_cut_goes_on_where_it_ended() {
 }
 
 #[test]
-fn a_connection_that_always_breaks_off_is_given_up() {
+fn a_connection_that_is_always_interrupted_is_an_error() {
     let server = server(|request, right| is_later(request).then(|| right.clone().cut_after(10)));
-    let error = refused(&server);
+    let error = open_error(&server);
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("was interrupted 10 bytes into bytes"), "{error}");
     assert_eq!(server.requests().len(), 4);
     let first = Server::start(|_| Reply::none());
-    let error = refused(&first);
+    let error = open_error(&first);
     assert!(
         error.to_string().contains("closed the connection without a response, 3 times"),
         "{error}"
@@ -120,7 +120,7 @@ fn a_connection_that_always_breaks_off_is_given_up() {
 }
 
 #[test]
-fn a_server_that_breaks_off_often_but_goes_on_is_read_to_the_end() {
+fn interruptions_with_progress_do_not_count() {
     let file = sample();
     let bytes = Arc::clone(&file);
     let server = Server::start(move |request| {
@@ -128,7 +128,7 @@ fn a_server_that_breaks_off_often_but_goes_on_is_read_to_the_end() {
         right.cut_after(200_000)
     });
     let model = client().open(&at(&server));
-    // The first request must come whole: its length tells the file.
+    // The first response is complete, since it has the length of the file.
     assert_eq!(model.unwrap_err().kind(), ErrorKind::Unavailable);
     let bytes = file;
     let server = Server::start(move |request| {
@@ -144,7 +144,7 @@ fn a_file_that_changes_is_an_error() {
     let tag = server(|request, right| {
         is_later(request).then(|| right.clone().with("etag", "\"another\""))
     });
-    let error = refused(&tag);
+    let error = open_error(&tag);
     assert_eq!((error.kind(), error.advice()), (ErrorKind::Changed, Some(&Advice::Again)));
     assert!(
         error.to_string().contains("changed while it was being read: entity tag \"another\", was "),
@@ -152,9 +152,9 @@ fn a_file_that_changes_is_an_error() {
     );
 
     let refuses = server(|request, _| is_later(request).then(|| Reply::status(412)));
-    assert_eq!(refused(&refuses).kind(), ErrorKind::Changed);
+    assert_eq!(open_error(&refuses).kind(), ErrorKind::Changed);
 
-    // Without a tag, by the time.
+    // Without an entity tag, by the modification time.
     let time = server(|request, right| {
         let time = if is_later(request) {
             "Tue, 02 Jan 2024 00:00:00 GMT"
@@ -163,17 +163,17 @@ fn a_file_that_changes_is_an_error() {
         };
         Some(right.clone().without("etag").with("last-modified", time))
     });
-    assert_eq!(refused(&time).kind(), ErrorKind::Changed);
+    assert_eq!(open_error(&time).kind(), ErrorKind::Changed);
     assert_eq!(
         time.requests()[1].field("if-unmodified-since"),
         Some("Mon, 01 Jan 2024 00:00:00 GMT")
     );
 
-    // A weak tag is compared, not sent.
+    // A weak entity tag is compared, but not sent.
     let weak = server(|request, right| {
         Some(right.clone().with("etag", if is_later(request) { "W/\"b\"" } else { "W/\"a\"" }))
     });
-    assert_eq!(refused(&weak).kind(), ErrorKind::Changed);
+    assert_eq!(open_error(&weak).kind(), ErrorKind::Changed);
     assert_eq!(weak.requests()[1].field("if-match"), None);
 }
 
@@ -186,13 +186,13 @@ fn a_total_that_changes_is_an_error() {
             right.clone().with("content-range", format!("bytes {start}-{}/99999999", end - 1))
         })
     });
-    let error = refused(&server);
+    let error = open_error(&server);
     assert_eq!(error.kind(), ErrorKind::Changed);
     assert!(error.to_string().contains("length 99999999, was"), "{error}");
 }
 
 #[test]
-fn a_total_that_is_too_large_ends_in_an_error_not_in_bytes_of_nothing() {
+fn a_total_that_is_too_large_is_an_error() {
     let file = sample();
     let len = file.len();
     let server = Server::start(move |request| {
@@ -207,7 +207,7 @@ fn a_total_that_is_too_large_ends_in_an_error_not_in_bytes_of_nothing() {
             None => right,
         }
     });
-    let error = refused_later(&server);
+    let error = read_error(&server);
     assert!(matches!(error.kind(), ErrorKind::Protocol | ErrorKind::Changed), "{error}");
 }
 
@@ -215,7 +215,7 @@ fn a_total_that_is_too_large_ends_in_an_error_not_in_bytes_of_nothing() {
 fn a_total_that_is_too_small_is_a_truncated_file() {
     let file = sample();
     let server = Server::start(move |request| Reply::file(&file[..file.len() - 1000], request));
-    let error = refused(&server);
+    let error = open_error(&server);
     assert_eq!(error.kind(), ErrorKind::Format(ggmill_core::ErrorKind::Truncated));
     assert!(error.to_string().contains("(99%), perhaps an incomplete upload"), "{error}");
     let model = client().salvage(&at(&server)).unwrap();
@@ -223,7 +223,7 @@ fn a_total_that_is_too_small_is_a_truncated_file() {
 }
 
 #[test]
-fn answers_that_make_no_sense_are_refused() {
+fn invalid_responses_are_rejected() {
     type Wrong = fn(&Request, &Reply) -> Reply;
     let wrongs: [(Wrong, &str); 7] = [
         (|_, right| right.clone().without("content-range"), "206 without Content-Range"),
@@ -248,7 +248,7 @@ fn answers_that_make_no_sense_are_refused() {
     ];
     for (wrong, text) in wrongs {
         let server = server(move |request, right| Some(wrong(request, right)));
-        let error = refused(&server);
+        let error = open_error(&server);
         assert_eq!(error.kind(), ErrorKind::Protocol);
         assert!(
             error.to_string().contains("bytes 0 to 524288 were requested")
@@ -260,11 +260,11 @@ fn answers_that_make_no_sense_are_refused() {
     let other = server(|request, right| {
         is_later(request).then(|| right.clone().with("content-range", "bytes 0-9/5000000"))
     });
-    assert!(matches!(refused(&other).kind(), ErrorKind::Protocol | ErrorKind::Changed));
+    assert!(matches!(open_error(&other).kind(), ErrorKind::Protocol | ErrorKind::Changed));
 }
 
 #[test]
-fn more_than_was_asked_for_is_not_taken() {
+fn more_bytes_than_requested_are_rejected() {
     let file = sample();
     let server = Server::start(move |request| {
         let (start, end) = request.range().unwrap();
@@ -273,11 +273,11 @@ fn more_than_was_asked_for_is_not_taken() {
             .with("content-range", format!("bytes {start}-{}/{}", end - 1, file.len()))
             .with_body(&file[start..end])
     });
-    assert_eq!(refused(&server).kind(), ErrorKind::Protocol);
+    assert_eq!(open_error(&server).kind(), ErrorKind::Protocol);
 }
 
 #[test]
-fn fewer_than_were_asked_for_are_asked_for_further() {
+fn the_rest_of_a_short_range_is_requested() {
     let file = sample();
     let bytes = Arc::clone(&file);
     let server = Server::start(move |request| {
@@ -292,13 +292,13 @@ fn fewer_than_were_asked_for_are_asked_for_further() {
 }
 
 #[test]
-fn a_file_without_a_length_is_refused() {
+fn a_file_without_a_length_is_rejected() {
     let server = Server::start(|_| {
         Reply::status(200)
             .with("transfer-encoding", "chunked")
             .with_body("5\r\nGGUF\x03\r\n0\r\n\r\n")
     });
-    let error = refused(&server);
+    let error = open_error(&server);
     assert!(
         error.to_string().ends_with("the response does not specify the length of the file"),
         "{error}"
@@ -306,7 +306,7 @@ fn a_file_without_a_length_is_refused() {
 }
 
 #[test]
-fn a_slow_server_is_waited_for_as_long_as_was_said() {
+fn a_slow_server_times_out() {
     let slow = server(|_, right| Some(right.clone().late(Duration::from_millis(300))));
     client().open(&at(&slow)).unwrap();
     let patience = options().with_patience(Duration::from_millis(100));
@@ -319,7 +319,7 @@ fn a_slow_server_is_waited_for_as_long_as_was_said() {
 }
 
 #[test]
-fn nobody_there_is_told_at_once() {
+fn a_refused_connection_is_not_retried() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -333,7 +333,7 @@ fn nobody_there_is_told_at_once() {
 }
 
 #[test]
-fn redirects_are_followed_but_not_for_ever() {
+fn the_number_of_redirects_is_limited() {
     let file = sample();
     let server = Server::start(move |request| match request.path.as_str() {
         "/m.gguf" => Reply::redirect("/a"),
@@ -344,7 +344,7 @@ fn redirects_are_followed_but_not_for_ever() {
     });
     let model = client().open(&at(&server)).unwrap();
     assert_eq!(model.tensors().len(), 2);
-    // The way is gone once; then the file is asked for where it was found.
+    // After the first request, the redirected URL is requested directly.
     let paths: Vec<String> = server.requests().into_iter().map(|request| request.path).collect();
     assert_eq!(paths, ["/m.gguf", "/a", "/b?sig=1", "/b?sig=1"]);
     let round = client().open(&location(&server.url("/loop"))).unwrap_err();
@@ -354,10 +354,10 @@ fn redirects_are_followed_but_not_for_ever() {
 }
 
 #[test]
-fn an_address_that_expires_is_looked_up_again() {
+fn an_expired_redirect_is_followed_again() {
     let file = sample();
     let server = Server::start(move |request| {
-        // Each address of the file is good for two requests.
+        // Each redirected URL is valid for two requests.
         match request.path.strip_prefix("/file?") {
             None => Reply::redirect(format!("/file?{}", request.number)),
             Some(made) if request.number <= made.parse::<usize>().unwrap() + 2 => {
@@ -376,6 +376,6 @@ fn an_address_that_expires_is_looked_up_again() {
 fn a_page_instead_of_a_file_is_not_gguf() {
     let page = b"<!DOCTYPE html><html></html>";
     let server = Server::start(|request| Reply::file(page, request));
-    let error = refused(&server);
+    let error = open_error(&server);
     assert_eq!(error.kind(), ErrorKind::Format(ggmill_core::ErrorKind::NotGguf));
 }

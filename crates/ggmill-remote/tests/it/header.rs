@@ -1,4 +1,4 @@
-//! How many requests a header costs, and how many bytes.
+//! The number of requests and bytes to read a header.
 
 use ggmill_core::{Model, ReadAt as _};
 use ggmill_remote::ErrorKind;
@@ -10,8 +10,8 @@ use crate::{at, client, file, serving};
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// The lengths of the ranges that were asked for.
-fn asked(server: &Server) -> Vec<u64> {
+/// Returns the lengths of the requested ranges.
+fn requested(server: &Server) -> Vec<u64> {
     let requests = server.requests();
     requests
         .iter()
@@ -24,8 +24,8 @@ fn a_small_file_is_one_request() {
     let file = file(1000, 3, 100);
     let server = serving(&file);
     let model = client().open(&at(&server)).unwrap();
-    assert_eq!(asked(&server), [512 * KIB]);
-    // All of it came, so reading tensors needs no more.
+    assert_eq!(requested(&server), [512 * KIB]);
+    // The response has the whole file, so reading tensors needs no request.
     for (number, tensor) in model.tensors().iter().enumerate() {
         assert_eq!(model.read_tensor(&tensor).unwrap(), [u8::try_from(number).unwrap(); 400]);
     }
@@ -35,7 +35,7 @@ fn a_small_file_is_one_request() {
 
 #[test]
 fn requests_grow_fourfold_up_to_a_limit() {
-    // Tensor data far beyond the header, so that the file does not end a request.
+    // Much tensor data, so that no request ends at the end of the file.
     for (header, sizes) in [
         (500_000, &[512 * KIB][..]),
         (600_000, &[512 * KIB, 2 * MIB]),
@@ -47,7 +47,7 @@ fn requests_grow_fourfold_up_to_a_limit() {
         let server = serving(&file);
         let client = client();
         let model = client.open(&at(&server)).unwrap();
-        assert_eq!(asked(&server), sizes, "{header}");
+        assert_eq!(requested(&server), sizes, "{header}");
         let sum: u64 = sizes.iter().sum();
         assert_eq!(server.sent(), sum.min(file.len()));
         assert_eq!(client.traffic().requests, sizes.len() as u64);
@@ -57,7 +57,7 @@ fn requests_grow_fourfold_up_to_a_limit() {
 }
 
 #[test]
-fn real_files_are_what_they_are_on_disk() {
+fn real_files_are_the_same_as_on_disk() {
     for path in every_gguf() {
         let bytes = std::fs::read(&path).unwrap();
         let local = Model::open(bytes.clone()).unwrap();
@@ -79,7 +79,7 @@ fn real_files_are_what_they_are_on_disk() {
 }
 
 #[test]
-fn the_vocabularies_of_the_issue_cost_what_it_allows() {
+fn large_vocabularies_need_few_requests() {
     for (name, most) in [
         ("vocab-gguf/ggml-vocab-llama-bpe.gguf", 3),
         ("vocab-gguf/ggml-vocab-gpt-2.gguf", 2),
@@ -93,14 +93,14 @@ fn the_vocabularies_of_the_issue_cost_what_it_allows() {
 }
 
 #[test]
-fn a_server_that_sends_whole_files_is_read_as_far_as_the_header_goes() {
+fn a_whole_file_is_read_only_to_the_end_of_the_header() {
     let bytes = file(3_000_000, 2, 8 << 20);
     let whole = bytes.clone();
     let server = Server::start(move |_| Reply::status(200).with_body(whole.to_vec()));
     let model = client().open(&at(&server)).unwrap();
     assert_eq!(model.metadata().str("test.long").unwrap().len(), 3_000_000);
     assert_eq!(server.requests().len(), 1);
-    // What the sockets hold, and no more.
+    // Only the bytes in socket buffers.
     assert!(server.sent() < 40 << 20, "{}", server.sent());
     let error = model.read_tensor(&model.tensor("blk.1").unwrap()).unwrap_err();
     let cause = error.cause().unwrap().downcast_ref::<ggmill_remote::Error>().unwrap();
@@ -109,7 +109,7 @@ fn a_server_that_sends_whole_files_is_read_as_far_as_the_header_goes() {
 }
 
 #[test]
-fn a_small_file_sent_whole_is_read_whole() {
+fn a_small_whole_file_is_read_completely() {
     let bytes = file(1000, 2, 50);
     let whole = bytes.clone();
     let server = Server::start(move |_| Reply::status(200).with_body(whole.to_vec()));
@@ -119,7 +119,7 @@ fn a_small_file_sent_whole_is_read_whole() {
 }
 
 #[test]
-fn any_file_is_read_by_position() {
+fn files_of_any_format_are_read_by_position() {
     let server = serving(b"0123456789");
     let file = client().open_file(&at(&server)).unwrap();
     let mut out = [0; 4];
@@ -135,7 +135,7 @@ fn any_file_is_read_by_position() {
 }
 
 #[test]
-fn an_empty_file_is_one() {
+fn an_empty_file_can_be_opened() {
     let server = serving(b"");
     assert_eq!(client().open_file(&at(&server)).unwrap().len(), 0);
     let error = client().open(&at(&server)).unwrap_err();

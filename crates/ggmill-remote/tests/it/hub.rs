@@ -1,4 +1,4 @@
-//! The Hub: names, commits, and what its refusals mean.
+//! The Hub: addresses, commits, advice about error responses.
 
 use ggmill_remote::{Advice, Client, ErrorKind, Secret};
 use ggmill_testdata::server::{Reply, Server};
@@ -13,7 +13,7 @@ fn client(hub: &Server, token: Option<&str>) -> Client {
 }
 
 #[test]
-fn names_lead_to_files() {
+fn locations_have_urls() {
     let bytes = file(1000, 1, 10);
     let hub = Server::start(move |request| Reply::file(&bytes, request));
     for (name, path) in [
@@ -35,7 +35,7 @@ fn names_lead_to_files() {
 }
 
 #[test]
-fn all_that_is_read_is_of_one_commit() {
+fn all_files_are_read_at_one_commit() {
     let hub = Server::start(move |request| {
         let number: u16 = request.path.split("m-").nth(1).unwrap()[..5].parse().unwrap();
         Reply::file(&shard(number, 3), request).with("x-repo-commit", COMMIT)
@@ -51,7 +51,7 @@ fn all_that_is_read_is_of_one_commit() {
 }
 
 #[test]
-fn refusals_are_explained() {
+fn error_responses_have_advice() {
     type Case = (u16, Option<&'static str>, Option<&'static str>, Option<Advice>, ErrorKind);
     let cases: [Case; 6] = [
         (401, Some("RepoNotFound"), None, Some(Advice::HubToken), ErrorKind::Denied),
@@ -79,7 +79,7 @@ fn refusals_are_explained() {
 }
 
 #[test]
-fn a_refusal_of_another_host_is_not_one_of_the_hub() {
+fn an_error_of_another_host_is_not_explained_as_the_hubs() {
     let cdn = Server::start(|_| Reply::status(403));
     let target = cdn.url("/x");
     let hub = Server::start(move |_| Reply::redirect(target.as_str()));
@@ -114,7 +114,7 @@ fn a_repository_is_listed_page_by_page() {
     assert_eq!(list("https://example.com/x").unwrap_err().kind(), ErrorKind::Address);
 }
 
-/// A listing of two pages, the second at this address, and without facts.
+/// A listing of two pages, the second at `link`, without GGUF metadata.
 fn two_pages(link: &'static str) -> Server {
     Server::start(move |request| match request.path.as_str() {
         "/hub/api/models/a/b/tree/main?recursive=true" => Reply::status(200)
@@ -128,8 +128,8 @@ fn two_pages(link: &'static str) -> Server {
 }
 
 #[test]
-fn a_list_is_whole_or_an_error() {
-    // A mirror that passes the address of the Hub on is asked itself, with the token.
+fn a_listing_is_complete_or_an_error() {
+    // A page at the URL of the Hub is requested from the mirror, with the token.
     for link in [
         "https://huggingface.co/api/models/a/b/tree/main?cursor=2",
         "?cursor=2",
@@ -153,7 +153,7 @@ fn a_list_is_whole_or_an_error() {
             format!("the listing of the repository continues at the unexpected address {shown:?}");
         assert!(error.to_string().ends_with(&text), "{error}");
     }
-    // Every page leads to another.
+    // Every page has a next page.
     let endless = Server::start(|request| {
         Reply::status(200)
             .with("link", format!("<?cursor={}>; rel=\"next\"", request.number))
@@ -164,7 +164,7 @@ fn a_list_is_whole_or_an_error() {
 }
 
 #[test]
-fn a_page_that_breaks_off_is_asked_for_again() {
+fn an_interrupted_page_is_requested_again() {
     for cut in [0, 1, 10] {
         let page = r#"[{"type":"file","path":"z.gguf","size":5}]"#;
         let hub = Server::start(move |request| {
@@ -183,7 +183,7 @@ fn a_page_that_breaks_off_is_asked_for_again() {
 }
 
 #[test]
-fn a_page_of_something_else_is_refused() {
+fn an_invalid_page_is_rejected() {
     for (page, text) in [
         ("[0, 0]", "is not a list of files"),
         ("{}", "is not a list of files"),

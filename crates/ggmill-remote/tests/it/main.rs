@@ -1,4 +1,4 @@
-//! What this crate promises, against a server in the same process.
+//! Tests of the public interface with a server in the same process.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod cache;
@@ -17,7 +17,7 @@ use ggmill_core::{Builder, GgmlType, MetadataBuf, Plan, Shape, Writer};
 use ggmill_remote::{Client, Location, Options, Retries};
 use ggmill_testdata::server::{Reply, Server};
 
-/// Options that wait no longer than a test should.
+/// Options with short timeouts and pauses.
 fn options() -> Options {
     let pause = Duration::from_millis(1);
     Options::default()
@@ -33,7 +33,7 @@ fn location(text: &str) -> Location {
     Location::parse(text).unwrap().unwrap()
 }
 
-/// A server with one file, which it serves well.
+/// A correct server of one file.
 fn serving(file: &[u8]) -> Server {
     let file = file.to_vec();
     Server::start(move |request| Reply::file(&file, request))
@@ -44,7 +44,7 @@ fn at(server: &Server) -> Location {
     location(&server.url("/m.gguf"))
 }
 
-/// A file whose header has about so many bytes, with so many tensors of `elements` F32 values.
+/// Creates a file whose header has about `header` bytes, with `tensors` tensors of `elements` F32 values.
 fn file(header: usize, tensors: usize, elements: u64) -> Arc<Vec<u8>> {
     let mut metadata = MetadataBuf::new();
     metadata.set("general.architecture", "test");

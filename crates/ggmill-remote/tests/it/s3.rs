@@ -1,4 +1,4 @@
-//! S3: addresses, signatures, regions, refusals.
+//! S3: addresses, signatures, regions, error responses.
 
 use ggmill_remote::{Advice, Client, ErrorKind, S3Credentials, S3Options, Secret};
 use ggmill_testdata::server::{Reply, Server};
@@ -13,7 +13,7 @@ fn client(server: &Server, keys: bool) -> Client {
 }
 
 #[test]
-fn objects_are_asked_for_with_a_signature_or_without() {
+fn objects_are_requested_with_or_without_a_signature() {
     let bytes = file(600_000, 2, 100);
     let server = Server::start(move |request| Reply::file(&bytes, request));
     for keys in [true, false] {
@@ -46,7 +46,7 @@ fn a_signature_does_not_follow_a_redirect() {
 }
 
 #[test]
-fn a_bucket_elsewhere_is_asked_there() {
+fn a_bucket_is_requested_in_its_region() {
     let bytes = file(1000, 1, 10);
     let server = Server::start(move |request| match request.field("authorization") {
         Some(text) if text.contains("/eu-north-1/") => Reply::file(&bytes, request),
@@ -59,7 +59,7 @@ fn a_bucket_elsewhere_is_asked_there() {
 }
 
 #[test]
-fn a_redirect_to_another_region_leads_to_the_bucket_with_a_signature() {
+fn after_a_redirect_to_another_region_the_request_is_signed_for_it() {
     for status in [301, 302, 307, 403] {
         let bytes = file(1000, 1, 10);
         let other = Server::start(|_| Reply::status(403));
@@ -73,7 +73,7 @@ fn a_redirect_to_another_region_leads_to_the_bucket_with_a_signature() {
         client(&server, true).open(&location("s3://bucket/m.gguf")).unwrap();
         assert_eq!((server.requests().len(), other.requests().len()), (2, 0), "{status}");
     }
-    // A region that is known already leads nowhere else.
+    // A redirect that names the region in use is followed, without a signature.
     let bytes = file(1000, 1, 10);
     let other = Server::start(move |request| Reply::file(&bytes, request));
     let target = other.url("/x");
@@ -85,7 +85,7 @@ fn a_redirect_to_another_region_leads_to_the_bucket_with_a_signature() {
 }
 
 #[test]
-fn refusals_are_explained() {
+fn error_responses_have_advice() {
     let server = Server::start(|_| {
         Reply::status(403)
             .with_body("<Error><Code>AccessDenied</Code><Message>No.</Message></Error>")
@@ -100,7 +100,7 @@ fn refusals_are_explained() {
             "{error}"
         );
     }
-    // A region that is not news is no reason to ask again.
+    // A region that has been tried is not retried.
     let lost = Server::start(|_| Reply::status(301).with("x-amz-bucket-region", "eu-north-1"));
     let error = client(&lost, true).open(&location("s3://bucket/m.gguf")).unwrap_err();
     assert_eq!(error.status(), Some(301), "{error}");

@@ -1,4 +1,4 @@
-//! Sets of shards.
+//! Shard sets.
 
 use ggmill_remote::ErrorKind;
 use ggmill_testdata::server::{Reply, Request, Server};
@@ -40,7 +40,7 @@ fn nine_shards_are_opened_by_any_of_them() {
 }
 
 #[test]
-fn what_is_wrong_with_a_set_names_the_file() {
+fn the_error_of_a_set_names_the_file() {
     let wrong = |broken: fn(u16) -> Option<Vec<u8>>| {
         let server = set(4, broken);
         client().open(&location(&server.url("/m-00001-of-00004.gguf"))).unwrap_err()
@@ -60,7 +60,7 @@ fn what_is_wrong_with_a_set_names_the_file() {
 }
 
 #[test]
-fn a_shard_is_opened_alone_and_one_under_another_name_is_refused() {
+fn a_shard_can_be_opened_alone_but_not_under_another_name() {
     let server = Server::start(|request| Reply::file(&shard(2, 4), request));
     let named = location(&server.url("/m-00002-of-00004.gguf"));
     assert_eq!(client().open_alone(&named).unwrap().tensors().len(), 2);
@@ -70,13 +70,13 @@ fn a_shard_is_opened_alone_and_one_under_another_name_is_refused() {
 }
 
 #[test]
-fn few_of_the_shards_that_a_name_promises_are_asked_for_where_they_are_missing() {
+fn the_number_of_requests_for_missing_shards_is_limited() {
     let server = set(65_535, |number| (number != 1).then(Vec::new));
     let error = client().open(&location(&server.url("/m-00001-of-65535.gguf"))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Shards);
     let text = error.to_string();
     assert!(text.contains("m-00002-of-65535.gguf: missing: shards 2, 3, "), "{text}");
     assert!(text.ends_with("of 65535; the others were not requested"), "{text}");
-    // Two for the header of the first, 16 that are missing, and those that were on their way.
+    // Two for the header of the first shard, 16 for missing shards, and those in parallel.
     assert!((18..=26).contains(&server.requests().len()), "{}", server.requests().len());
 }

@@ -1,15 +1,14 @@
 //! The byte order within blocks.
 //!
-//! A block is scales and packed bits. What a program on a big-endian machine reads as one number (a
-//! half, a float, a word of packed bits) is stored in that machine's order in a big-endian file;
-//! what it reads byte by byte is stored alike everywhere. The table says which is which, as the
-//! reference's decoders read it.
+//! A block consists of scales and packed bits. In a big-endian file, every part that ggml's decoder
+//! reads as one number (a half, a float, a word of packed bits) is big-endian; parts that it reads
+//! byte by byte are the same in both byte orders. The table lists the former.
 
-use super::GgmlType;
+use crate::GgmlType;
 use crate::error::{Detail, Error, ErrorKind, Result};
 
-/// Numbers of one width within a block: the first at `start`, each `stride` bytes after the one
-/// before it.
+/// `count` numbers of `width` bytes within a block: the first at `start`, then one every `stride`
+/// bytes.
 #[derive(Clone, Copy)]
 struct Numbers {
     start: usize,
@@ -18,18 +17,18 @@ struct Numbers {
     stride: usize,
 }
 
-/// Numbers that follow one another without a gap.
+/// Contiguous numbers.
 const fn row(start: usize, width: usize, count: usize) -> Numbers {
     Numbers { start, width, count, stride: width }
 }
 
-/// Numbers with something else between them.
+/// Numbers with a stride.
 const fn every(start: usize, width: usize, count: usize, stride: usize) -> Numbers {
     Numbers { start, width, count, stride }
 }
 
-/// The numbers in a block of this type, or `None` where that is unknown.
-#[expect(clippy::match_same_arms, reason = "plain numbers apart from blocks")]
+/// Returns the numbers in a block of a type, or `None` if they are unknown.
+#[expect(clippy::match_same_arms, reason = "plain numbers are separate from blocks")]
 const fn numbers(ggml_type: GgmlType) -> Option<&'static [Numbers]> {
     Some(match ggml_type {
         // Bytes, and blocks whose scales are bytes.
@@ -37,7 +36,7 @@ const fn numbers(ggml_type: GgmlType) -> Option<&'static [Numbers]> {
         GgmlType::F16 | GgmlType::BF16 | GgmlType::I16 => const { &[row(0, 2, 1)] },
         GgmlType::F32 | GgmlType::I32 => const { &[row(0, 4, 1)] },
         GgmlType::F64 | GgmlType::I64 => const { &[row(0, 8, 1)] },
-        // A scale in front.
+        // A scale at the beginning.
         GgmlType::Q4_0
         | GgmlType::Q4_2
         | GgmlType::Q8_0
@@ -46,14 +45,14 @@ const fn numbers(ggml_type: GgmlType) -> Option<&'static [Numbers]> {
         | GgmlType::IQ3_S
         | GgmlType::Q1_0
         | GgmlType::Q2_0 => const { &[row(0, 2, 1)] },
-        // A scale and a minimum (a sum, a half-word of scales) in front.
+        // Two half-words at the beginning: a scale, and a minimum, a sum or packed scales.
         GgmlType::Q4_1
         | GgmlType::Q4_3
         | GgmlType::Q8_1
         | GgmlType::Q4_K
         | GgmlType::Q5_K
         | GgmlType::IQ4_XS => const { &[row(0, 2, 2)] },
-        // The fifth bits of 32 weights are one word.
+        // The high bits of 32 weights are one word.
         GgmlType::Q5_0 => const { &[row(0, 2, 1), row(2, 4, 1)] },
         GgmlType::Q5_1 => const { &[row(0, 2, 2), row(4, 4, 1)] },
         // Scales after the weights.
@@ -64,25 +63,23 @@ const fn numbers(ggml_type: GgmlType) -> Option<&'static [Numbers]> {
         GgmlType::TQ2_0 => const { &[row(64, 2, 1)] },
         // A float scale, and sums after the weights.
         GgmlType::Q8_K => const { &[row(0, 4, 1), row(260, 2, 16)] },
-        // Of each 32 weights: four bytes of grid points, then a word of signs and scale.
+        // For each 32 weights, four bytes of grid points and a word of signs and scale.
         GgmlType::IQ2_XXS => const { &[row(0, 2, 1), every(6, 4, 8, 8)] },
-        // Grid point and signs of 8 weights are one half-word.
+        // The grid point and the signs of 8 weights are one half-word.
         GgmlType::IQ2_XS => const { &[row(0, 2, 33)] },
         // After the grid points, a word of signs and scale for each 32 weights.
         GgmlType::IQ3_XXS => const { &[row(0, 2, 1), row(66, 4, 8)] },
         GgmlType::IQ1_S => const { &[row(0, 2, 1), row(34, 2, 8)] },
-        // The scale of the whole is spread over the four half-words of scales.
+        // The block scale is spread over the four half-words of scales.
         GgmlType::IQ1_M => const { &[row(48, 2, 4)] },
         _ => return None,
     })
 }
 
-/// Turns blocks of a type from little-endian to big-endian or back: the same in both directions.
+/// Converts blocks of a type from little-endian to big-endian or back; both are the same operation.
 ///
-/// Turns blocks of a type from little-endian to big-endian or back: the same in both directions.
-///
-/// Fails with [`ErrorKind::Unsupported`] for retired types of which the order within a block is not
-/// known, and with [`ErrorKind::Misuse`] when the bytes are not whole blocks.
+/// Fails with [`ErrorKind::Unsupported`] for retired types whose byte order within a block is
+/// unknown, and with [`ErrorKind::Misuse`] if the length is not a multiple of the block's bytes.
 ///
 /// ```
 /// use ggmill_core::{GgmlType, swap_bytes};
@@ -104,7 +101,7 @@ pub fn swap_bytes(ggml_type: GgmlType, blocks: &mut [u8]) -> Result<()> {
     }
     match words {
         [] => {}
-        // Plain numbers: the compiler swaps several at a time.
+        // The compiler vectorizes plain numbers.
         [Numbers { width: 2, .. }] if size == 2 => {
             blocks.as_chunks_mut::<2>().0.iter_mut().for_each(|word| word.reverse());
         }
@@ -158,7 +155,7 @@ mod tests {
         }
     }
 
-    /// Numbers lie within the block and share no byte.
+    /// Numbers are within the block and do not overlap.
     #[test]
     fn no_byte_is_swapped_twice() {
         for ggml_type in GgmlType::all() {

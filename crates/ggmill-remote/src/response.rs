@@ -1,4 +1,4 @@
-//! The relevant header fields of a server's response.
+//! The relevant header fields of a response.
 
 use std::io::Read;
 
@@ -6,8 +6,7 @@ use ureq::http::HeaderMap;
 
 use crate::url::Url;
 
-/// What tells one content of a file from another: given with one answer, demanded of all later
-/// ones.
+/// The version of a file, from the first response. Later requests require it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Validator {
     pub(crate) etag: Option<String>,
@@ -15,12 +14,12 @@ pub(crate) struct Validator {
 }
 
 impl Validator {
-    /// The entity tag, where it stands for the exact bytes.
+    /// Returns the entity tag if it is strong, so that it identifies the exact bytes.
     pub(crate) fn strong_etag(&self) -> Option<&str> {
         self.etag.as_deref().filter(|etag| !etag.starts_with("W/"))
     }
 
-    /// What contradicts this one: the field, found and expected.
+    /// Returns the first contradiction to another validator: the field, found and expected.
     pub(crate) fn contradiction<'a>(
         &'a self,
         found: &'a Self,
@@ -29,7 +28,7 @@ impl Validator {
             let (found, expected) = (found.as_deref()?, expected.as_deref()?);
             (found != expected).then_some((name, found, expected))
         };
-        // Servers of one service can disagree about the time; a tag decides.
+        // Servers of one service can have different times, so entity tags take precedence.
         if self.etag.is_some() && found.etag.is_some() {
             return differs("entity tag", &found.etag, &self.etag);
         }
@@ -37,12 +36,12 @@ impl Validator {
     }
 }
 
-/// `Content-Range`.
+/// The header field `Content-Range`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ContentRange {
-    /// Bytes from the first to before the last, of so many where that is told.
+    /// The bytes `start..end` of a file of `total` bytes, if known.
     Bytes { start: u64, end: u64, total: Option<u64> },
-    /// None of so many.
+    /// No bytes: the requested range is not in the file of `total` bytes.
     Unsatisfied { total: u64 },
 }
 
@@ -66,31 +65,31 @@ impl ContentRange {
     }
 }
 
-/// An answer, of which the body is still to be read.
-pub(crate) struct Answer {
+/// A response whose body has not been read.
+pub(crate) struct Response {
     pub(crate) status: u16,
-    /// Where it came from, after redirects.
+    /// The URL after redirects.
     pub(crate) url: Url,
-    /// The commit of the Hub that the name led to.
+    /// The commit on the Hub.
     pub(crate) commit: Option<String>,
-    /// `None` where it is missing, an error where it makes no sense.
+    /// `Content-Range`: `None` if it is missing, an error with its text if it is not valid.
     pub(crate) range: Option<Result<ContentRange, String>>,
-    /// Bytes of the body.
+    /// The length of the body in bytes.
     pub(crate) length: Option<u64>,
     pub(crate) validator: Validator,
-    /// How the body is encoded, where it is.
+    /// `Content-Encoding`, if it is not `identity`.
     pub(crate) encoding: Option<String>,
-    /// The address of the next page of a listing.
+    /// The URL of the next page of a listing.
     pub(crate) next: Option<String>,
     pub(crate) body: Box<dyn Read + Send + Sync>,
 }
 
-/// The value of a field as text.
+/// Returns the value of a header field, if it is not empty.
 pub(crate) fn field<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().map(str::trim).filter(|value| !value.is_empty())
 }
 
-impl Answer {
+impl Response {
     pub(crate) fn new(
         response: ureq::http::Response<ureq::Body>,
         url: Url,
@@ -114,7 +113,7 @@ impl Answer {
     }
 }
 
-/// The address in `<https://…>; rel="next"`.
+/// Returns the URL in `<https://…>; rel="next"`.
 fn next_page(link: &str) -> Option<String> {
     link.split(',').find_map(|part| {
         let (address, rest) = part.trim().strip_prefix('<')?.split_once('>')?;
@@ -127,7 +126,7 @@ mod tests {
     use super::{ContentRange, Validator, next_page};
 
     #[test]
-    fn ranges_are_understood_or_refused() {
+    fn ranges_are_parsed_or_rejected() {
         let bytes = |start, end, total| Some(ContentRange::Bytes { start, end, total });
         for (text, range) in [
             ("bytes 0-9/10", bytes(0, 10, Some(10))),
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_decide_and_times_only_without_them() {
+    fn entity_tags_take_precedence_over_times() {
         let validator = |etag: &str, modified: &str| {
             let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
             Validator { etag: some(etag), modified: some(modified) }

@@ -1,42 +1,129 @@
-//! Several files as one model: what they must agree in.
+//! Several files as one model: the names of shards, their `split.*` keys, and what the files of a
+//! set must agree in.
 
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{Model, Part};
-use crate::error::{Error, Optional as _, Result};
-use crate::shard_fault::ShardFault;
-use crate::{RawStr, Split, keys};
+use crate::error::{Error, Optional as _, Result, ShardFault};
+use crate::model::{Model, Part};
+use crate::{Metadata, RawStr, keys};
 
-/// A shard, what it says of its place in the set, and its place among those given.
+/// A parsed file name of a shard: `<prefix>-<number>-of-<count>.gguf`, with five digits each and numbers
+/// from 1.
+///
+/// ```
+/// use ggmill_core::ShardName;
+/// let name = ShardName::parse("Grok-100B-v1.0-Q4_0-00003-of-00009.gguf").ok_or("a shard's name")?;
+/// assert_eq!((name.prefix(), name.number(), name.count()), ("Grok-100B-v1.0-Q4_0", 3, 9));
+/// assert_eq!(name.sibling(1), "Grok-100B-v1.0-Q4_0-00001-of-00009.gguf");
+/// assert_eq!(ShardName::parse("Grok-100B.gguf"), None);
+/// # Ok::<(), &str>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShardName<'a> {
+    prefix: &'a str,
+    number: u32,
+    count: u32,
+}
+
+impl<'a> ShardName<'a> {
+    /// Parses a file name without directories. Returns `None` if it is not the name of a shard.
+    pub fn parse(file_name: &'a str) -> Option<Self> {
+        let stem = file_name.strip_suffix(".gguf")?;
+        let (rest, count) = stem.rsplit_once("-of-")?;
+        let (prefix, number) = rest.rsplit_once('-')?;
+        let (number, count) = (five_digits(number)?, five_digits(count)?);
+        (1..=count).contains(&number).then_some(Self { prefix, number, count })
+    }
+
+    /// Returns the part before the numbers, which is the same for every shard of a set.
+    pub fn prefix(&self) -> &'a str {
+        self.prefix
+    }
+
+    /// Returns the number of this shard, from 1.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Returns the number of shards in the set.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Returns the file name of shard `number`, from 1, of the set.
+    pub fn sibling(&self, number: u32) -> String {
+        shard_file_name(self.prefix, number, self.count)
+    }
+}
+
+/// Returns the file name of shard `number`, from 1, of `count`.
+pub fn shard_file_name(prefix: &str, number: u32, count: u32) -> String {
+    format!("{prefix}-{number:05}-of-{count:05}.gguf")
+}
+
+fn five_digits(digits: &str) -> Option<u32> {
+    (digits.len() == 5 && crate::is_digits(digits)).then(|| digits.parse().ok())?
+}
+
+/// The position of a file in a shard set, from its `split.*` keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Split {
+    /// The number of this shard, from 0.
+    pub number: u64,
+    /// The number of shards in the set. Files merged by llama.cpp's tool have 0.
+    pub count: u64,
+    /// The total number of tensors in the set, if the file has the key.
+    pub tensors: Option<u64>,
+}
+
+impl Split {
+    /// Reads the `split.*` keys of a file, which can have any integer type. Returns `None` if there are
+    /// none. Fails if they are not integers or negative.
+    pub fn of(metadata: &Metadata<'_>) -> Result<Option<Self>> {
+        let Some(count) = metadata.u64(keys::SPLIT_COUNT).optional()? else { return Ok(None) };
+        let number = metadata.u64(keys::SPLIT_NO).optional()?.unwrap_or(0);
+        let tensors = metadata.u64(keys::SPLIT_TENSORS_COUNT).optional()?;
+        Ok(Some(Self { number, count, tensors }))
+    }
+
+    /// Returns `true` if the set has several files. A file with a count of 0 or 1 is a whole model.
+    pub fn is_part(&self) -> bool {
+        self.count > 1
+    }
+}
+
+/// A file of a set, with its `split.*` keys and its index among the files passed by the caller.
 struct Shard {
     split: Split,
     part: Part,
-    given: usize,
+    argument: usize,
 }
 
 impl Shard {
     fn fail(&self, fault: ShardFault) -> Error {
-        Error::shards(Some(self.given), self.part.name(), fault)
+        Error::shards(Some(self.argument), self.part.name(), fault)
     }
 
-    /// How messages about other files call this one.
-    fn called(&self) -> Box<[u8]> {
+    /// Returns the name of this file in messages about other files.
+    fn display_name(&self) -> Box<[u8]> {
         self.part.name().map_or_else(
-            || format!("file {}", self.given.saturating_add(1)).into_bytes().into(),
+            || format!("file {}", self.argument.saturating_add(1)).into_bytes().into(),
             |name| name.as_bytes().into(),
         )
     }
 }
 
 impl Model {
-    /// All shards of one model, in any order.
+    /// Combines all shards of one model, in any order. The files of every argument are used, and their
+    /// `split.*` keys have the order.
     ///
-    /// Which shard a file is, its `split.*` keys say. Fails with an error of kind
-    /// [`Shards`](crate::ErrorKind::Shards) when one is not a shard, exists more than once, is
-    /// missing, or belongs to another set: [`Error::shard`] says which. Of shards that have several
-    /// files each, all files count.
+    /// Fails with an error of kind [`Shards`](crate::ErrorKind::Shards) if a file is not a shard, is a
+    /// duplicate or belongs to another set, or if a shard is missing. [`Error::shard`] is the index of
+    /// the file.
     ///
     /// ```
     /// # use ggmill_core::{Builder, GgmlType, MetadataBuf, Shape};
@@ -56,10 +143,12 @@ impl Model {
     /// ```
     pub fn from_shards(shards: Vec<Self>) -> Result<Self> {
         let mut found = Vec::with_capacity(shards.len());
-        for (given, part) in shards.into_iter().flat_map(|model| model.parts).enumerate() {
+        for (argument, part) in shards.into_iter().flat_map(|model| model.parts).enumerate() {
             match part.split()? {
-                Some(split) => found.push(Shard { split, part, given }),
-                None => return Err(Error::shards(Some(given), part.name(), ShardFault::NoShard)),
+                Some(split) => found.push(Shard { split, part, argument }),
+                None => {
+                    return Err(Error::shards(Some(argument), part.name(), ShardFault::NoShard));
+                }
             }
         }
         found.sort_by_key(|shard| shard.split.number);
@@ -69,8 +158,8 @@ impl Model {
         Ok(Self::of_parts(found.into_iter().map(|shard| shard.part).collect()))
     }
 
-    /// Fails unless the file says of itself that it is shard `number`, from 1, of `count`, as its
-    /// name does.
+    /// Fails unless the `split.*` keys of the file are those of shard `number`, from 1, of `count`, as
+    /// its name says.
     pub fn expect_shard(&self, number: u32, count: u32) -> Result<()> {
         let part = self.first();
         let fault = match part.split()? {
@@ -86,15 +175,15 @@ impl Model {
         Err(Error::shards(Some(0), part.name(), fault))
     }
 
-    /// The error for shards, numbered from 1, that should be beside the others and are not; `name`
-    /// is that of the first of them.
+    /// Creates the error for shards whose files do not exist. Numbers count from 1; `name` is the file
+    /// name of the first of them.
     #[cold]
     pub fn missing_shards(name: RawStr<'_>, numbers: Vec<u32>, count: u32) -> Error {
         Error::shards(None, Some(name), ShardFault::Missing { numbers, count })
     }
 }
 
-/// Files ordered by the numbers their keys give are each shard of one set, once.
+/// Checks that the files, sorted by their numbers, are all shards of one set.
 fn check_complete(shards: &[Shard]) -> Result<()> {
     let Some(first) = shards.first() else {
         return Err(Error::shards(None, None, ShardFault::NoShard));
@@ -106,13 +195,13 @@ fn check_complete(shards: &[Shard]) -> Result<()> {
             return Err(shard.fail(ShardFault::OtherCount {
                 found: split.count,
                 expected: first.split.count,
-                other: first.called(),
+                other: first.display_name(),
             }));
         }
         if let Some(other) = before.filter(|before| before.split.number == split.number) {
             return Err(shard.fail(ShardFault::Duplicate {
                 number: split.number.saturating_add(1),
-                other: other.called(),
+                other: other.display_name(),
             }));
         }
         if split.number >= split.count {
@@ -123,7 +212,7 @@ fn check_complete(shards: &[Shard]) -> Result<()> {
         }
         before = Some(shard);
     }
-    // Names have five digits for it, so no set has more; a file can say anything.
+    // A file can declare any count, but names have five digits.
     let count = u32::try_from(first.split.count).unwrap_or(u32::MAX).min(99_999);
     let is_missing = |number: &u32| {
         shards
@@ -138,16 +227,17 @@ fn check_complete(shards: &[Shard]) -> Result<()> {
     }
 }
 
-/// Byte order, and the architecture where a shard repeats it: what differs comes from another
-/// model.
+/// Checks that all shards have the same byte order, and the same architecture if they have the key.
 fn check_agreement(shards: &[Shard]) -> Result<()> {
     let mut first_endian = None;
     let mut first_architecture = None;
     for shard in shards {
         let (endian, other) = *first_endian.get_or_insert((shard.part.endian(), shard));
         if shard.part.endian() != endian {
-            return Err(shard
-                .fail(ShardFault::Endian { found: shard.part.endian(), other: other.called() }));
+            return Err(shard.fail(ShardFault::Endian {
+                found: shard.part.endian(),
+                other: other.display_name(),
+            }));
         }
         let Some(found) = shard.part.metadata().raw_str(keys::GENERAL_ARCHITECTURE).optional()?
         else {
@@ -158,7 +248,7 @@ fn check_agreement(shards: &[Shard]) -> Result<()> {
             let fault = ShardFault::Architecture {
                 found: found.as_bytes().into(),
                 expected: expected.as_bytes().into(),
-                other: other.called(),
+                other: other.display_name(),
             };
             return Err(shard.fail(fault));
         }
@@ -166,7 +256,7 @@ fn check_agreement(shards: &[Shard]) -> Result<()> {
     Ok(())
 }
 
-/// No tensor in two shards, and as many in all as each shard that counts them says.
+/// Checks that no tensor is in two shards, and that the number of tensors is `split.tensors.count`.
 fn check_tensors(shards: &[Shard]) -> Result<()> {
     let mut names = Vec::new();
     for (place, shard) in shards.iter().enumerate() {
@@ -182,7 +272,7 @@ fn check_tensors(shards: &[Shard]) -> Result<()> {
         {
             return Err(b.fail(ShardFault::DuplicateTensor {
                 name: second.as_bytes().into(),
-                other: a.called(),
+                other: a.display_name(),
             }));
         }
     }
