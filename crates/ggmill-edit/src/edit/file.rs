@@ -520,7 +520,7 @@ impl<'a> OldHeader<'a> {
     /// Checks, before anything is written, that the new header parses and keeps the offset of every
     /// tensor.
     fn check(&self, plan: &EditPlan) -> Result<()> {
-        if self.edit.leads_to_the_tensors(&plan.header, plan.new_len).map_err(refused)? {
+        if self.edit.preserves_tensor_offsets(&plan.header, plan.new_len).map_err(refused)? {
             Ok(())
         } else {
             Err(Error::new(
