@@ -158,7 +158,7 @@ impl Command {
             Self::Get(args) => get::run(&args, console),
             Self::SetMetadata(args) => set_metadata::run(args, console),
             Self::Edit(args) => edit::run(&args, console),
-            Self::Quantize(args) => quantize::run(*args, console),
+            Self::Quantize(args) => quantize::run(&args, console),
             Self::Imatrix(args) => imatrix::run(&args, console),
             Self::Lora(args) => lora::run(args, console),
             Self::Split(args) => split::run(&args, console),

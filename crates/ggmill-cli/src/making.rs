@@ -84,22 +84,18 @@ pub(crate) fn print_written(
         tell();
         return Ok(Status::Fine);
     }
-    match (written.is_split(), written.paths()) {
-        (false, [path]) => {
-            console.note(format_args!("wrote {}", shown(path)));
-            tell();
-            inspect::summarize(path, console)
-        }
-        _ => {
-            if !console.is_quiet() {
-                let mut out = console.text();
-                print_shards(&mut out, written.plans(), written.paths())?;
-                out.flush()?;
-            }
-            tell();
-            Ok(Status::Fine)
-        }
+    if let (false, [path]) = (written.is_split(), written.paths()) {
+        console.note(format_args!("wrote {}", shown(path)));
+        tell();
+        return inspect::summarize(path, console);
     }
+    if !console.is_quiet() {
+        let mut out = console.text();
+        print_shards(&mut out, written.plans(), written.paths())?;
+        out.flush()?;
+    }
+    tell();
+    Ok(Status::Fine)
 }
 
 /// A plan, or the plans of shards, with notes in terms of options.

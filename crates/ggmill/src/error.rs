@@ -580,9 +580,8 @@ mod files {
         fn from(error: ggmill_run::Error) -> Self {
             use ggmill_run::ErrorKind as K;
             let (kind, hint) = match error.kind() {
-                K::NoGraph => (Kind::Unsupported, None),
-                K::Graph => (Kind::Unsupported, None),
-                K::Tensor | K::Read => (Kind::Malformed, None),
+                K::NoGraph | K::Graph => (Kind::Unsupported, None),
+                K::Tensor | K::Read | K::Scores => (Kind::Malformed, None),
                 K::NotFinite => (Kind::Refused, Some(Hint::CheckWeights)),
                 K::TooShort => (Kind::Misuse, Some(Hint::SmallerChunks(None))),
                 K::Chunks => (Kind::Misuse, Some(Hint::LargerChunks)),
@@ -590,7 +589,6 @@ mod files {
                 K::SourceVectors => (Kind::Unsupported, Some(Hint::SourceVectors)),
                 K::DecoderStart => (Kind::Unsupported, Some(Hint::DecoderStart)),
                 K::Vocabulary => (Kind::Misuse, Some(Hint::SameVocabulary)),
-                K::Scores => (Kind::Malformed, None),
                 K::Threads => (Kind::Io, None),
                 _ => (Kind::Misuse, None),
             };

@@ -343,21 +343,18 @@ impl<'a> Planned<'a> {
         let tensors = plans.iter().flat_map(|plan| plan.layout().tensors());
         let names = tensors.map(|tensor| tensor.name().to_string_lossy().into_owned());
         let numbers: HashMap<String, usize> = names.zip(1..).collect();
-        match (&prefix, &**plans, &**paths) {
-            (None, [plan], [path]) => {
-                let sink = start(path, inputs, overwrite, plan.layout().total_len())?;
-                let sink = call.with_numbers(Stage::Writing, &numbers, |options, report| {
-                    ggmill_pipeline::run(plan, &**source, sink, options, report)
-                })?;
-                sink.commit()?;
-            }
-            _ => {
-                let files = ShardFiles::start(plans, paths, inputs, policy(overwrite))
-                    .map_err(not_started)?;
-                call.with_numbers(Stage::Writing, &numbers, |options, report| {
-                    files.run(plans, &**source, options, report)
-                })?;
-            }
+        if let (None, [plan], [path]) = (&prefix, &**plans, &**paths) {
+            let sink = start(path, inputs, overwrite, plan.layout().total_len())?;
+            let sink = call.with_numbers(Stage::Writing, &numbers, |options, report| {
+                ggmill_pipeline::run(plan, &**source, sink, options, report)
+            })?;
+            sink.commit()?;
+        } else {
+            let files =
+                ShardFiles::start(plans, paths, inputs, policy(overwrite)).map_err(not_started)?;
+            call.with_numbers(Stage::Writing, &numbers, |options, report| {
+                files.run(plans, &**source, options, report)
+            })?;
         }
         let stale = prefix.as_ref().and_then(|prefix| ggmill_io::stale_shard(prefix, paths.len()));
         let mut notes = self.notes();
@@ -430,12 +427,11 @@ fn document(
     fn raw(path: &Path) -> RawStr<'_> {
         RawStr::new(path.as_os_str().as_encoded_bytes())
     }
-    let value = match (is_split, plans, paths) {
-        (false, [plan], [path]) => serde_json::to_value(plan_document(plan, raw(path), written)),
-        _ => {
-            let plans = plans.iter().zip(paths).map(|(plan, path)| (plan, raw(path)));
-            serde_json::to_value(plans_document(plans, written))
-        }
+    let value = if let (false, [plan], [path]) = (is_split, plans, paths) {
+        serde_json::to_value(plan_document(plan, raw(path), written))
+    } else {
+        let plans = plans.iter().zip(paths).map(|(plan, path)| (plan, raw(path)));
+        serde_json::to_value(plans_document(plans, written))
     };
     value.map_err(|error| Error::wrap(Kind::Malformed, "json", error))
 }

@@ -56,13 +56,16 @@ pub struct Progress<'a> {
 /// A callback for progress: [`ControlFlow::Break`] ends the call.
 pub(crate) type OnProgress<'a> = Box<dyn FnMut(&Progress<'_>) -> ControlFlow<()> + Send + 'a>;
 
+/// A callback for notes.
+pub(crate) type OnNote<'a> = Box<dyn FnMut(&Note) + Send + 'a>;
+
 /// The options of one call.
 #[derive(Default)]
 pub(crate) struct Call<'a> {
     pub(crate) threads: Option<usize>,
     pub(crate) overwrite: bool,
     pub(crate) on_progress: Option<OnProgress<'a>>,
-    pub(crate) on_note: Option<Box<dyn FnMut(&Note) + Send + 'a>>,
+    pub(crate) on_note: Option<OnNote<'a>>,
     pub(crate) notes: Vec<Note>,
 }
 

@@ -128,6 +128,7 @@ fn convert_type(name: &str) -> Result<ConvertType> {
 
 /// The options of [`convert()`].
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent options, set by their names")]
 pub struct Convert<'a> {
     path: PathBuf,
     kind: ConvertSource,
@@ -479,7 +480,7 @@ impl<'a> Convert<'a> {
         }
         let mut refusal = None;
         if let Some(target) = target {
-            (recipe, refusal) = self.quantized(recipe, &checkpoint, target)?;
+            (recipe, refusal) = self.quantized(&recipe, &checkpoint, target)?;
         }
         let has_vocabulary = !lacks_vocabulary(&recipe);
         let name = match &destination {
@@ -508,7 +509,7 @@ impl<'a> Convert<'a> {
     /// Quantizes a recipe, so that conversion and quantization run in one pass.
     fn quantized(
         &mut self,
-        recipe: Recipe,
+        recipe: &Recipe,
         checkpoint: &CheckpointDirectory,
         target: Target,
     ) -> Result<(Recipe, Option<Error>)> {
@@ -520,13 +521,13 @@ impl<'a> Convert<'a> {
         if let Some(goal) = self.goal {
             let split = self.split.as_ref();
             let fit = self.call.with_report(Stage::Sampling, |run, report| {
-                fit_recipe(&recipe, checkpoint, &options, split, goal, run, report)
+                fit_recipe(recipe, checkpoint, &options, split, goal, run, report)
             });
             let fit = fit.map_err(|error| too_small(error, &recipe.source_tensors(), &options))?;
             note_choice(&fit, goal, &mut self.call);
             options.types = Some(fit.types);
         }
-        lenient(&mut options, |options| quantize_recipe(&recipe, options))
+        lenient(&mut options, |options| quantize_recipe(recipe, options))
     }
 
     fn open_checkpoint(&self) -> Result<CheckpointDirectory> {

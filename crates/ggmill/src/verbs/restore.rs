@@ -27,7 +27,6 @@ use crate::{Error, Hint, Model, Note, Result, read_architectures};
 /// println!("{}", restored.class());
 /// # Ok::<(), ggmill::Error>(())
 /// ```
-#[expect(clippy::unnecessary_wraps, reason = "every verb can fail")]
 pub fn restore<'a>(model: &Model) -> Result<Restore<'a>> {
     Ok(Restore {
         model: model.clone(),

@@ -136,7 +136,7 @@ fn layer(number: &str) -> Result<u64, String> {
     number.trim().parse().map_err(|_| "expected layer numbers, such as 3,4,10".to_owned())
 }
 
-pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
+pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let goal = args.target_size.map(Goal::Size).or(args.target_bpw.map(Goal::BitsPerWeight));
     let is_compared = !args.compare.is_empty();
     let Positionals { input, output, target, threads } = Positionals::of(
@@ -153,13 +153,13 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
         return Err(Failure::new("both a type and a target size were given, expected one of them"));
     }
     if let Some(option) = args.measuring.given() {
-        refuse_measuring(&args, option, goal.is_some())?;
+        refuse_measuring(args, option, goal.is_some())?;
     }
     let bars = Bars::new(console);
     let target = target.unwrap_or(Target::copy());
     if is_compared {
         let model = open_model(&input)?;
-        let builder = builder(&args, &model, target, threads, &bars)?;
+        let builder = builder(args, &model, target, threads, &bars)?;
         return compare::run(&args.compare, builder, &model, args.json, console);
     }
     if args.keep_split || args.shard_limit.options().is_some() {
@@ -169,11 +169,11 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
         look_ahead(&output, std::slice::from_ref(&input), args.force)?;
     }
     let model = open_model(&input)?;
-    let builder = builder(&args, &model, target, threads, &bars)?;
+    let builder = builder(args, &model, target, threads, &bars)?;
     let report = args
         .report
         .as_deref()
-        .map(|path| Report::start(path, &args, &input, &output, &builder.inputs()))
+        .map(|path| Report::start(path, args, &input, &output, &builder.inputs()))
         .transpose()?;
     let planned = builder.plan(&output).map_err(refused)?;
     bars.clear();
