@@ -1,5 +1,4 @@
-//! Writes the corpus to a directory, one file per case: to look at, to try other readers on, or to
-//! seed a fuzzer.
+//! Writes the corpus to a directory, one file per case, for other readers or as seeds of a fuzzer.
 //!
 //! ```text
 //! cargo run -p ggmill-testdata --example corpus DIRECTORY
@@ -17,7 +16,7 @@ fn main() -> std::io::Result<()> {
         let expected = match case.is_broken() {
             false => "valid",
             true if case.limits == Limits::default() => "broken",
-            // Refused under limits of its own; with those of everybody it opens.
+            // Rejected only under special limits; it opens under the defaults.
             true => "limited",
         };
         std::fs::write(directory.join(format!("{expected}-{}.gguf", case.name)), &case.bytes)?;

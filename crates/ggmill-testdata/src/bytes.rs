@@ -1,10 +1,9 @@
-//! GGUF files composed field by field, with no opinion about what is right.
+//! GGUF files composed field by field, without checks.
 
 use ggmill_core::{Endian, ValueType};
 
-/// The bytes of a GGUF file being composed. Every field goes in as it is told: nothing is counted,
-/// checked or padded unless asked, so that a file can be wrong in one place and right everywhere
-/// else.
+/// A GGUF file being composed. Every field is written as given: nothing is counted, checked or padded
+/// automatically, so that a file can have exactly one fault.
 ///
 /// ```
 /// use ggmill_core::{Endian, Gguf};
@@ -37,12 +36,12 @@ macro_rules! numbers {
 }
 
 impl FileBytes {
-    /// A file that will have this version and byte order; without a byte yet.
+    /// Creates an empty file whose fields are written with a version and byte order.
     pub fn new(version: u32, endian: Endian) -> Self {
         Self { bytes: Vec::new(), version, endian }
     }
 
-    /// A little-endian file of version 3 with magic, version and these counts.
+    /// Creates a little-endian file of version 3 with magic, version and counts.
     pub fn v3(tensors: u64, pairs: u64) -> Self {
         let mut file = Self::new(3, Endian::Little);
         file.head(tensors, pairs);
@@ -53,24 +52,24 @@ impl FileBytes {
         u8 u8; i8 i8; u16 u16; i16 i16; u32 u32; i32 i32; u64 u64; i64 i64; f32 f32; f64 f64;
     }
 
-    /// Appends bytes as they are.
+    /// Appends bytes.
     pub fn raw(&mut self, bytes: &[u8]) -> &mut Self {
         self.bytes.extend_from_slice(bytes);
         self
     }
 
-    /// Magic `GGUF`, the version, the number of tensors, the number of metadata pairs.
+    /// Appends the magic `GGUF`, the version, and the numbers of tensors and metadata entries.
     pub fn head(&mut self, tensors: u64, pairs: u64) -> &mut Self {
         self.head_with(b"GGUF", tensors, pairs)
     }
 
-    /// As [`FileBytes::head`], with another magic.
+    /// Appends the fields of [`FileBytes::head`] with a different magic.
     pub fn head_with(&mut self, magic: &[u8], tensors: u64, pairs: u64) -> &mut Self {
         let version = self.version;
         self.raw(magic).u32(version).length(tensors).length(pairs)
     }
 
-    /// A count or length: 64 bits, or the lower 32 of them in version 1.
+    /// Appends a count or length: 64 bits, or the lower 32 bits in version 1.
     pub fn length(&mut self, length: u64) -> &mut Self {
         if self.version == 1 {
             #[expect(
@@ -83,17 +82,17 @@ impl FileBytes {
         }
     }
 
-    /// A string: its length and its bytes.
+    /// Appends a string: length and bytes.
     pub fn string(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         self.length(bytes.as_ref().len() as u64).raw(bytes.as_ref())
     }
 
-    /// A metadata pair: key, type and value.
+    /// Appends a metadata entry: key, type and value.
     pub fn pair(&mut self, key: impl AsRef<[u8]>, value: &Value) -> &mut Self {
         self.string(key).u32(value.value_type()).value(value)
     }
 
-    /// A value without its type.
+    /// Appends a value without its type.
     pub fn value(&mut self, value: &Value) -> &mut Self {
         match value {
             Value::U8(v) | Value::Bool(v) => self.u8(*v),
@@ -114,12 +113,12 @@ impl FileBytes {
         }
     }
 
-    /// The head of an array: element type and length.
+    /// Appends the beginning of an array: element type and length.
     pub fn array(&mut self, element: u32, length: u64) -> &mut Self {
         self.u32(element).length(length)
     }
 
-    /// A tensor info: name, dimensions (32 bits each in version 1), type and offset within the
+    /// Appends a tensor info: name, dimensions (32 bits each in version 1), type, and offset within the
     /// data.
     pub fn tensor(
         &mut self,
@@ -137,30 +136,30 @@ impl FileBytes {
             .u64(offset)
     }
 
-    /// Zeros up to the next multiple.
+    /// Appends zeros up to the next multiple.
     pub fn pad(&mut self, alignment: usize) -> &mut Self {
         self.bytes.resize(self.bytes.len().next_multiple_of(alignment), 0);
         self
     }
 
-    /// How many bytes there are: the offset of whatever comes next.
+    /// Returns the number of bytes, which is the offset of the next field.
     pub fn position(&self) -> u64 {
         self.bytes.len() as u64
     }
 
-    /// The bytes so far.
+    /// Returns the bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The bytes.
+    /// Converts the file to its bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 }
 
-/// A metadata value to put into a file. Bools are bytes, strings need not be UTF-8, and an array's
-/// elements need not be of the type it claims.
+/// A metadata value to write. Bools can be any byte, strings need not be UTF-8, and the elements of an
+/// array need not have its element type.
 #[derive(Clone, Debug)]
 #[expect(
     missing_docs,
@@ -184,7 +183,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The number the file has for the type.
+    /// Returns the number of the type in a file.
     pub fn value_type(&self) -> u32 {
         match self {
             Self::U8(_) => ValueType::U8,
@@ -204,8 +203,8 @@ impl Value {
         .0
     }
 
-    /// One value of each type in the order of the types' numbers: extremes, a NaN with a payload,
-    /// nested arrays.
+    /// Returns one value of each type, in the order of the numbers: extremes, a NaN with a payload, nested
+    /// arrays.
     pub fn one_of_each() -> Vec<Self> {
         let numbers = Self::Array(ValueType::I16.0, vec![Self::I16(-1), Self::I16(i16::MAX)]);
         let strings = Self::Array(ValueType::STRING.0, vec![Self::from(""), Self::from("b\u{e9}")]);

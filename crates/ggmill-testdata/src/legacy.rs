@@ -1,24 +1,24 @@
-//! LLaMA models from before GGUF, with weights from a counter: one for each container, and for each
-//! layout that blocks had.
+//! LLaMA models in the formats before GGUF, with pseudorandom weights: one for each container and each
+//! block layout.
 
 use ggmill_core::Endian;
 
 use crate::bytes::FileBytes;
 use crate::models::random;
 
-/// A file from before GGUF: its name, and its bytes.
+/// A file in a format before GGUF.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LegacyModel {
-    /// The name of its file, which becomes that of the model.
+    /// The file name, from which the name of the model is derived.
     pub name: &'static str,
-    /// The file.
+    /// The bytes of the file.
     pub file: Vec<u8>,
-    /// Whether the reference converts it: it takes no blocks that have changed since.
+    /// If true, the reference converts it. The reference rejects blocks whose layout has changed since.
     pub is_taken_by_reference: bool,
 }
 
-/// Every file.
+/// Returns every file.
 pub fn legacy_models() -> Vec<LegacyModel> {
     let model = |name,
                  magic: &[u8; 4],
@@ -113,8 +113,8 @@ fn file(
     file.into_bytes()
 }
 
-/// One number or block. Scales that are f32 are exact in half precision, so that nothing need be
-/// lost.
+/// Returns one number or block. Scales in f32 are exact in half precision, so that conversion need not
+/// lose precision.
 fn data(bits: u64, type_id: u32, len: usize) -> Vec<u8> {
     let fill: Vec<u8> = random(bits >> 32).flat_map(u64::to_le_bytes).take(len).collect();
     #[expect(clippy::cast_precision_loss, reason = "ten bits")]

@@ -1,30 +1,30 @@
-//! Small models with weights from a counter: what tests of quantization feed to ggmill and, through
-//! `python3 conformance/run.py quantize`, to the reference.
+//! Small models with pseudorandom weights, for tests of quantization, and for the reference through
+//! `python3 conformance/run.py quantize`.
 //!
-//! Shapes are those of no real model, since nothing computes with them; names, hyperparameters and
-//! orders are what mixtures look at. Every number is made in integers and is exact in the type it
-//! is stored as, so each machine makes the same bytes.
+//! The shapes are not those of real models, since the models are never run; quantization mixtures depend
+//! on names, hyperparameters and order. All numbers are computed with integers and exact in their type,
+//! so the bytes are the same on every machine.
 
 use crate::bytes::{FileBytes, Value};
 
-/// A model: its name here, and the bytes of its file.
+/// A model with its name in tests.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Model {
-    /// What tests call it.
+    /// The name in tests.
     pub name: &'static str,
-    /// A GGUF file.
+    /// The bytes of the GGUF file.
     pub file: Vec<u8>,
-    /// Importance for some of its tensors: name, columns, matrices.
+    /// The tensors in the importance matrix: name, columns, matrices.
     pub measured: Vec<(String, u64, u64)>,
 }
 
-/// Every model.
+/// Returns every model.
 pub fn models() -> Vec<Model> {
     vec![llama(), mixtral(), mamba(), tied()]
 }
 
-/// The type weights are stored as.
+/// The type of the weights.
 #[derive(Clone, Copy)]
 enum Stored {
     F32,
@@ -32,7 +32,7 @@ enum Stored {
     BF16,
 }
 
-/// A tensor to be: its name, its dimensions, and whether it is a norm or the like, kept in F32.
+/// The declaration of a tensor: name, dimensions, and whether it stays in F32, like a norm.
 struct Tensor {
     name: String,
     dimensions: Vec<u64>,
@@ -47,15 +47,15 @@ fn plain(name: impl Into<String>, dimensions: &[u64]) -> Tensor {
     Tensor { name: name.into(), dimensions: dimensions.to_vec(), is_plain: true }
 }
 
-/// Nine layers, four query heads to a key head, an output matrix of its own, rows of 160 and of 80
-/// among those of 256.
+/// A model with nine layers, four query heads per key head, a separate output matrix, and row lengths of
+/// 256, 160 and 80.
 fn llama() -> Model {
     let mut tensors = vec![
         matrix("token_embd.weight", &[256, 40]),
         plain("output_norm.weight", &[256]),
         matrix("output.weight", &[256, 40]),
     ];
-    // Not in the order in which they are written again.
+    // Not in the order in which they are written.
     for layer in [3, 1, 0, 8, 2, 7, 4, 6, 5] {
         let of = |name: &str| format!("blk.{layer}.{name}.weight");
         tensors.push(plain(of("attn_norm"), &[256]));
@@ -70,7 +70,7 @@ fn llama() -> Model {
     build("llama", "llama", &hyper, &tensors, Stored::F16)
 }
 
-/// Eight experts, of which one tensor holds all; the embedding serves as the output.
+/// A model with eight experts in one tensor, and tied embeddings.
 fn mixtral() -> Model {
     let mut tensors =
         vec![matrix("token_embd.weight", &[256, 32]), plain("output_norm.weight", &[256])];
@@ -96,7 +96,7 @@ fn mixtral() -> Model {
     build("mixtral", "llama", &hyper, &tensors, Stored::BF16)
 }
 
-/// No attention at all; the convolution and the state matrix are kept, whatever the type.
+/// A model without attention. Its convolution and state matrix are never quantized.
 fn mamba() -> Model {
     let mut tensors =
         vec![matrix("token_embd.weight", &[256, 32]), plain("output_norm.weight", &[256])];
@@ -122,7 +122,7 @@ fn mamba() -> Model {
     build("mamba", "mamba", &hyper, &tensors, Stored::F32)
 }
 
-/// Fused queries, keys and values in an architecture with rules of its own.
+/// A model with fused queries, keys and values, of an architecture with special rules.
 fn tied() -> Model {
     let mut tensors =
         vec![matrix("token_embd.weight", &[256, 24]), plain("output_norm.weight", &[256])];
@@ -137,8 +137,8 @@ fn tied() -> Model {
     build("falcon", "falcon", &hyper, &tensors, Stored::F16)
 }
 
-/// The file. The type of its tensors is said in the middle of the metadata, so that whoever moves
-/// the key is seen.
+/// Composes a file. The file type is in the middle of the metadata, so that tests notice if the key is
+/// moved.
 fn build(
     name: &'static str,
     architecture: &str,
@@ -185,7 +185,7 @@ fn build(
             match stored {
                 Stored::F32 => data.f32(value),
                 Stored::F16 => data.u16(f16(value)),
-                // Eight bits of the eleven.
+                // BF16 has eight of the eleven significant bits.
                 Stored::BF16 => data.u16((value.to_bits() >> 16) as u16),
             };
         }
@@ -202,7 +202,7 @@ fn build(
     Model { name, file: file.into_bytes(), measured }
 }
 
-/// SplitMix64: outputs number `seed · 2^32 + 1` and on.
+/// Returns the outputs of SplitMix64 from number `seed · 2^32 + 1` on.
 pub(crate) fn random(seed: u64) -> impl Iterator<Item = u64> {
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut state = (seed << 32).wrapping_mul(STEP);
@@ -214,8 +214,8 @@ pub(crate) fn random(seed: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Weights like those of a trained model: a bell of eleven bits, and now and then a large one. Each
-/// is a whole number over 4,096.
+/// Returns weights like those of a trained model: approximately normal with eleven bits, with a few
+/// outliers. Each is a multiple of 1/4096.
 fn weights(seed: u64, count: u64) -> impl Iterator<Item = f32> {
     let weight = |bits: u64| {
         let sum: u64 = (0..4).map(|i| (bits >> (9 * i)) & 0x1ff).sum();
@@ -230,8 +230,8 @@ fn weights(seed: u64, count: u64) -> impl Iterator<Item = f32> {
     random(seed).take(usize::try_from(count).unwrap_or(usize::MAX)).map(weight)
 }
 
-/// Half precision of a number that has it exactly: zero, or a normal number of no more than eleven
-/// bits.
+/// Converts a number that is exact in half precision: zero, or a normal number with at most eleven
+/// significant bits.
 fn f16(value: f32) -> u16 {
     let bits = value.to_bits();
     let sign = (bits >> 16) & 0x8000;
@@ -241,8 +241,8 @@ fn f16(value: f32) -> u16 {
 }
 
 impl Model {
-    /// An importance matrix in the GGUF form. The first matrix of each stack was never used; the
-    /// output matrix is not in it.
+    /// Returns an importance matrix in GGUF. The count of the first matrix of each stack is 0, as for an
+    /// unused expert, and the output matrix has no entry.
     pub fn imatrix(&self) -> Vec<u8> {
         let entries = self.entries();
         let mut file = FileBytes::v3(2 * entries.len() as u64, 4);
@@ -267,7 +267,7 @@ impl Model {
         file.into_bytes()
     }
 
-    /// The same measurements in the form from before.
+    /// Returns the importance matrix in the legacy format.
     pub fn legacy_imatrix(&self) -> Vec<u8> {
         let entries = self.entries();
         let mut file = FileBytes::new(3, ggmill_core::Endian::Little);
@@ -283,7 +283,8 @@ impl Model {
         file.into_bytes()
     }
 
-    /// Name, columns, matrices and sums of each entry: mostly small, a few zero, a few large.
+    /// Returns name, columns, matrices and sums of each entry. The sums are mostly small, with a few zeros
+    /// and a few large values.
     fn entries(&self) -> Vec<(&str, u64, u64, Vec<f32>)> {
         let sum = |bits: u64| match bits >> 60 {
             0 => 0.0,

@@ -1,5 +1,5 @@
-//! A small HTTP server for tests: it serves files by ranges, as correctly or as badly as a test
-//! asks, and remembers what it was asked.
+//! A small HTTP server for tests. It serves ranges of files, correctly or with faults, and records the
+//! requests.
 //!
 //! ```
 //! use ggmill_testdata::server::{Reply, Server};
@@ -20,54 +20,54 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Request {
-    /// How many came before it.
+    /// The number of requests before it.
     pub number: usize,
-    /// The method, in capitals as it came.
+    /// The method as received.
     pub method: String,
     /// The path, with the query.
     pub path: String,
-    /// Fields, with names in lower case.
+    /// The header fields, with names in lower case.
     pub fields: Vec<(String, String)>,
 }
 
 impl Request {
-    /// The value of a field, by its name in lower case.
+    /// Returns the value of a header field. The name is in lower case.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The first byte asked for, and the one after the last.
+    /// Returns the requested range: the first byte, and the byte after the last.
     pub fn range(&self) -> Option<(usize, usize)> {
         let (first, last) = self.field("range")?.strip_prefix("bytes=")?.split_once('-')?;
         Some((first.parse().ok()?, last.parse::<usize>().ok()?.checked_add(1)?))
     }
 }
 
-/// What is answered.
+/// A response.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Reply {
     /// The status.
     pub status: u16,
-    /// Fields besides `Content-Length`, which is the length of the body unless it is among them.
+    /// The header fields. `Content-Length` is added unless it is among them.
     pub fields: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
-    /// The connection is closed after so many bytes of the body.
+    /// Closes the connection after this number of bytes of the body.
     pub cut: Option<usize>,
-    /// The connection is closed without an answer.
+    /// Closes the connection without a response.
     pub hang_up: bool,
-    /// What comes between the request and the answer.
+    /// The delay before the response.
     pub delay: Duration,
 }
 
 impl Reply {
-    /// An answer without a body.
+    /// Creates a response without a body.
     pub fn status(status: u16) -> Self {
         Self { status, ..Self::default() }
     }
 
-    /// With this field, instead of others of its name.
+    /// Sets a header field.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         self.fields.retain(|(known, _)| known != name);
@@ -75,46 +75,46 @@ impl Reply {
         self
     }
 
-    /// Without this field.
+    /// Removes a header field.
     #[must_use]
     pub fn without(mut self, name: &str) -> Self {
         self.fields.retain(|(known, _)| known != name);
         self
     }
 
-    /// With this body.
+    /// Sets the body.
     #[must_use]
     pub fn with_body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
         self
     }
 
-    /// Closing the connection after so many bytes of the body.
+    /// Closes the connection after this number of bytes of the body.
     #[must_use]
     pub fn cut_after(mut self, bytes: usize) -> Self {
         self.cut = Some(bytes);
         self
     }
 
-    /// No answer: the connection is closed.
+    /// Creates a reply that closes the connection without a response.
     pub fn none() -> Self {
         Self { hang_up: true, ..Self::default() }
     }
 
-    /// So much later.
+    /// Sets the delay before the response.
     #[must_use]
     pub fn late(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// A redirect.
+    /// Creates a redirect.
     pub fn redirect(to: impl Into<String>) -> Self {
         Self::status(302).with("location", to)
     }
 
-    /// The file or the part of it that is asked for, as RFC 9110 says: its entity tag is the hash
-    /// of its content.
+    /// Creates the response for a file or a range of it according to RFC 9110. The entity tag is the hash
+    /// of the content.
     pub fn file(file: &[u8], request: &Request) -> Self {
         let tag = format!("\"{}\"", crate::sha256(file));
         let tagged = |status| Self::status(status).with("etag", tag.as_str());
@@ -136,7 +136,7 @@ impl Reply {
     }
 }
 
-/// A server on a port of its own, until the process ends.
+/// A server on a free port, which runs until the process ends.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -145,13 +145,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server that answers with what this returns, on threads of its own.
+    /// Starts a server that responds with the results of `answer`, in a thread for each connection.
     ///
     /// # Panics
     ///
-    /// Where there is no port.
+    /// If there is no free port.
     pub fn start(answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
-        #[expect(clippy::unwrap_used, reason = "a test ends where there is no port")]
+        #[expect(clippy::unwrap_used, reason = "a test fails without a port")]
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         #[expect(clippy::unwrap_used, reason = "it is bound")]
         let address = listener.local_addr().unwrap();
@@ -168,36 +168,36 @@ impl Server {
         Self { address, requests, sent }
     }
 
-    /// The address of a path, which begins with `/`.
+    /// Returns the URL of a path, which begins with `/`.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// What it was asked so far.
+    /// Returns the requests so far.
     pub fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Bytes of bodies that it has sent so far.
+    /// Returns the number of bytes of bodies sent so far.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::SeqCst)
     }
 
-    /// Forgets what it was asked and has sent.
+    /// Resets the requests and the number of sent bytes.
     pub fn forget(&self) {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.sent.store(0, Ordering::SeqCst);
     }
 }
 
-/// Answers the requests of one connection. What cannot be read or written ends it.
+/// Responds to the requests of a connection until a read or write fails.
 fn serve(
     stream: &TcpStream,
     answer: &dyn Fn(&Request) -> Reply,
     log: &Mutex<Vec<Request>>,
     sent: &AtomicU64,
 ) {
-    // Or the body of a short answer waits for the client to acknowledge its head.
+    // Otherwise the body of a short response waits until the client acknowledges the header.
     let _ = stream.set_nodelay(true);
     let mut input = BufReader::new(stream);
     while let Some(mut request) = read(&mut input) {
@@ -226,7 +226,7 @@ fn serve(
         let mut output = stream;
         let written = output.write_all(format!("{head}\r\n").as_bytes());
         for piece in body.chunks(64 << 10) {
-            // Before, so that a client that has them all finds them counted.
+            // Count before writing, so that the count is complete when the client has all bytes.
             sent.fetch_add(piece.len() as u64, Ordering::SeqCst);
             if output.write_all(piece).is_err() {
                 return;
@@ -238,7 +238,7 @@ fn serve(
     }
 }
 
-/// The next request of a connection.
+/// Reads the next request of a connection.
 fn read(input: &mut BufReader<&TcpStream>) -> Option<Request> {
     let mut line = || {
         let mut line = String::new();

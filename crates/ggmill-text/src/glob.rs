@@ -1,11 +1,13 @@
+//! Patterns of metadata keys and tensor names.
+
 use std::fmt;
 use std::str::FromStr;
 
 use ggmill_core::RawStr;
 
-/// A pattern for keys and names: `*` is any run of characters, `?` any one, `[a-z]` one of several.
+/// A pattern of keys and names: `*` matches any characters, `?` any one character, `[a-z]` one of a set.
 ///
-/// Text that is not UTF-8 is matched as it is shown.
+/// Text that is not UTF-8 is matched in its escaped form.
 ///
 /// ```
 /// use ggmill_core::RawStr;
@@ -19,7 +21,7 @@ use ggmill_core::RawStr;
 pub struct Glob(glob::Pattern);
 
 impl Glob {
-    /// The pattern that only this text matches.
+    /// Creates a pattern that matches only this text.
     ///
     /// ```
     /// use ggmill_core::RawStr;
@@ -28,11 +30,11 @@ impl Glob {
     /// assert!(!Glob::literal("a[*]").matches(RawStr::from("a*")));
     /// ```
     pub fn literal(text: &str) -> Self {
-        // The escaped form of a text is a pattern; without one nothing but the empty text matches.
+        // An escaped text is always a valid pattern.
         Self(glob::Pattern::new(&glob::Pattern::escape(text)).unwrap_or_default())
     }
 
-    /// Whether the whole text fits the pattern.
+    /// Returns `true` if the whole text matches.
     pub fn matches(&self, text: RawStr<'_>) -> bool {
         match text.to_str() {
             Ok(text) => self.0.matches(text),
@@ -40,7 +42,7 @@ impl Glob {
         }
     }
 
-    /// The pattern as it was written.
+    /// Returns the text of the pattern.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
@@ -60,7 +62,7 @@ impl fmt::Display for Glob {
     }
 }
 
-/// Why a [`Glob`] could not be made.
+/// The error of an invalid pattern.
 #[derive(Debug)]
 pub struct GlobError(glob::PatternError);
 

@@ -1,22 +1,22 @@
-//! Pages in HTML that need no other file: text that cannot become markup, and the beginning of a page.
+//! Self-contained HTML pages: escaped text, and the beginning of a page.
 
 use std::fmt;
 use std::io::{self, Write};
 
-/// Colors that can be told from each other, on a light and a dark background.
+/// Distinguishable colors for light and dark backgrounds.
 pub const COLOURS: [&str; 12] = [
     "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee7733", "#009988",
     "#882255", "#999933", "#44aa99", "#bbbbbb",
 ];
 
-/// Text as HTML: nothing in it is markup, in text and in quoted attributes.
+/// Text escaped for HTML, in content and in quoted attributes.
 ///
 /// ```
 /// use ggmill_text::html::Escaped;
 /// assert_eq!(Escaped("a<b & \"c\"").to_string(), "a&lt;b &amp; &quot;c&quot;");
 /// ```
 #[derive(Clone, Copy, Debug)]
-#[expect(clippy::exhaustive_structs, reason = "a way to show what it contains")]
+#[expect(clippy::exhaustive_structs, reason = "a wrapper for display")]
 pub struct Escaped<T>(pub T);
 
 impl<T: fmt::Display> fmt::Display for Escaped<T> {
@@ -35,8 +35,8 @@ impl<T: fmt::Display> fmt::Display for Escaped<T> {
     }
 }
 
-/// Writes the beginning of a page that loads nothing and runs nothing, up to its first element.
-/// Fails when `out` does.
+/// Writes the beginning of a page, up to its first element. Its policy forbids scripts and loading
+/// resources. Fails if `out` does.
 pub fn write_head(out: &mut dyn Write, title: impl fmt::Display, style: &str) -> io::Result<()> {
     writeln!(out, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">")?;
     writeln!(

@@ -1,14 +1,14 @@
-//! Heads of HTTP/1.1 requests, as far as a server of files needs them.
+//! The parts of HTTP/1.1 requests that a server of files needs.
 
 use std::fmt;
 
-/// The head of a request.
+/// The request line and relevant header fields of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Request {
     /// The method, such as `GET`.
     pub method: String,
-    /// The path, with what follows `?`.
+    /// The path with the query.
     pub target: String,
     /// The field `Host`.
     pub host: Option<String>,
@@ -16,18 +16,18 @@ pub struct Request {
     pub range: Option<String>,
 }
 
-/// Why a head is refused.
+/// The reason why a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// It is malformed: what is wrong.
+    /// The request is malformed; the text says how.
     Malformed(&'static str),
-    /// It is not of HTTP/1.0 or HTTP/1.1.
+    /// The version is neither HTTP/1.0 nor HTTP/1.1.
     Version,
 }
 
 impl Refusal {
-    /// The status of the answer.
+    /// Returns the status of the response.
     pub fn status(self) -> u16 {
         match self {
             Self::Malformed(_) => 400,
@@ -48,8 +48,8 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 impl Request {
-    /// Reads a head: its bytes up to the empty line that ends it. The method and the target are
-    /// visible ASCII, and no field that is kept has a control character that ends a line.
+    /// Parses the bytes of a request up to the empty line. In the result, method and target are visible
+    /// ASCII, and no field has a control character that ends a line.
     ///
     /// ```
     /// use ggmill_text::http::Request;
@@ -59,7 +59,7 @@ impl Request {
     /// ```
     pub fn parse(head: &[u8]) -> Result<Self, Refusal> {
         let malformed = Refusal::Malformed;
-        // Only fields that are not used here may have other bytes.
+        // Bytes that are not UTF-8 are rejected below, except in fields that are not used.
         let head = String::from_utf8_lossy(head);
         let mut lines = head.strip_suffix("\r\n\r\n").unwrap_or(&head).split("\r\n");
         let first: Vec<&str> = lines.next().unwrap_or_default().splitn(4, ' ').collect();
@@ -97,25 +97,25 @@ impl Request {
     }
 }
 
-/// Whether there is text, and all of it visible ASCII.
+/// Returns `true` for visible ASCII that is not empty.
 fn is_visible(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// What a request asks for in a file of a given length.
+/// The part of a file that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "a server answers each differently")]
+#[expect(clippy::exhaustive_enums, reason = "a server responds to each differently")]
 pub enum Asked {
-    /// The whole file: there is no such field, or one that need not be heeded.
+    /// The whole file: there is no `Range` field, or it is ignored.
     Whole,
-    /// From a byte up to before another; at least one.
+    /// At least one byte: from the first offset up to, but not including, the second.
     Part(u64, u64),
-    /// A range beyond the end.
+    /// A range after the end of the file.
     Outside,
 }
 
-/// What the field `Range` asks for. Several ranges, other units and what is malformed are answered with the whole
-/// file, as RFC 9110 (section 14.2) permits.
+/// Parses the field `Range` of a request for a file of `len` bytes. A field with several ranges, another
+/// unit or a syntax error is ignored, as RFC 9110 (section 14.2) permits.
 pub fn asked(field: Option<&str>, len: u64) -> Asked {
     let range = field.and_then(|field| field.trim().strip_prefix("bytes="));
     let Some((first, last)) = range.and_then(|range| range.split_once('-')) else {
@@ -123,7 +123,7 @@ pub fn asked(field: Option<&str>, len: u64) -> Asked {
     };
     let (first, last) = (first.trim(), last.trim());
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    // A number that does not fit is beyond every file.
+    // A number that exceeds 64 bits is after the end of every file.
     let number = |text: &str| text.parse::<u64>().unwrap_or(u64::MAX);
     let (start, end) = match (is_number(first), is_number(last)) {
         (true, true) if number(first) <= number(last) => {

@@ -1,15 +1,15 @@
 //! JSON that is safe to print.
 //!
-//! JSON itself escapes the first 32 control characters only. Text from a file can hold others that
-//! affect a terminal (U+007F, C1 controls) or that change the order in which a line is read
-//! (bidirectional overrides), and line separators that end a line for some readers. The writers
-//! here escape every character that [`RawStr`] does not show as it is, as `\uXXXX`, so that what is
-//! written parses back to the same text.
+//! JSON itself escapes only the first 32 control characters. Text from a file can have others that affect
+//! a terminal (U+007F, C1 controls), that reorder text (bidirectional overrides), or that some programs
+//! treat as line ends. The writers here also escape these characters, all that [`RawStr::is_plain`]
+//! excludes, as `\uXXXX`, which parses to the same text.
 
+use std::fmt;
 use std::io::{self, Write};
 
 use ggmill_core::RawStr;
-use serde::Serialize;
+use serde::ser::{Serialize, SerializeMap as _, Serializer as SerdeSerializer};
 use serde_json::Serializer;
 use serde_json::ser::{Formatter, PrettyFormatter};
 
@@ -22,32 +22,32 @@ use serde_json::ser::{Formatter, PrettyFormatter};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// Fails when `out` does, and when the value cannot be serialized.
+/// Fails if `out` does, and if the value cannot be serialized.
 pub fn write<T: ?Sized + Serialize>(out: &mut dyn Write, value: &T) -> io::Result<()> {
     Ok(value.serialize(&mut Serializer::with_formatter(out, Compact))?)
 }
 
 /// Writes a value as indented JSON, with a line break at the end.
 ///
-/// Fails when `out` does, and when the value cannot be serialized.
+/// Fails if `out` does, and if the value cannot be serialized.
 pub fn write_pretty<T: ?Sized + Serialize>(out: &mut dyn Write, value: &T) -> io::Result<()> {
     value.serialize(&mut Serializer::with_formatter(&mut *out, Pretty(PrettyFormatter::new())))?;
     out.write_all(b"\n")
 }
 
-/// A value as JSON on one line.
+/// Returns a value as JSON on one line.
 ///
-/// Fails when the value cannot be serialized.
+/// Fails if the value cannot be serialized.
 pub fn to_string<T: ?Sized + Serialize>(value: &T) -> serde_json::Result<String> {
     let mut text = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut text, Compact))?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The part of a string that JSON needs not escape, with the escapes that safety needs: what a
-/// [`Formatter`] of its own layout calls in its `write_string_fragment`.
+/// Writes a fragment of a string that needs no JSON escapes, with the escapes of this module. A custom
+/// [`Formatter`] calls this in its `write_string_fragment`.
 ///
-/// Fails when `out` does.
+/// Fails if `out` does.
 pub fn write_string_fragment<W: ?Sized + Write>(out: &mut W, fragment: &str) -> io::Result<()> {
     let mut written = 0;
     if fragment.bytes().any(|byte| byte >= 0x7f) {
@@ -60,7 +60,47 @@ pub fn write_string_fragment<W: ?Sized + Write>(out: &mut W, fragment: &str) -> 
     out.write_all(fragment.as_bytes().get(written..).unwrap_or_default())
 }
 
-/// One line, escaped.
+/// A string of a file that serializes without loss: UTF-8 as a string, other bytes as
+/// `{"bytes_hex":"…"}`.
+///
+/// ```
+/// use ggmill_core::RawStr;
+/// use ggmill_text::LosslessStr;
+/// assert_eq!(serde_json::to_string(&LosslessStr(RawStr::from("llama")))?, r#""llama""#);
+/// assert_eq!(serde_json::to_string(&LosslessStr(RawStr::new(b"\xffa")))?, r#"{"bytes_hex":"ff61"}"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a wrapper of a string")]
+pub struct LosslessStr<'a>(pub RawStr<'a>);
+
+impl Serialize for LosslessStr<'_> {
+    fn serialize<S: SerdeSerializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if let Ok(text) = self.0.to_str() {
+            return serializer.serialize_str(text);
+        }
+        let mut object = serializer.serialize_map(Some(1))?;
+        object.serialize_entry("bytes_hex", &format_args!("{}", Hex(self.0.as_bytes())))?;
+        object.end()
+    }
+}
+
+impl fmt::Display for LosslessStr<'_> {
+    /// Writes the escaped string, as [`RawStr`] does.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        RawStr::fmt(&self.0, f)
+    }
+}
+
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// JSON on one line, with escapes.
 struct Compact;
 
 impl Formatter for Compact {
@@ -73,7 +113,7 @@ impl Formatter for Compact {
     }
 }
 
-/// Indented as `serde_json` does it, escaped.
+/// Indented JSON as in `serde_json`, with escapes.
 struct Pretty(PrettyFormatter<'static>);
 
 impl Formatter for Pretty {
@@ -126,10 +166,9 @@ impl Formatter for Pretty {
 mod tests {
     use super::*;
 
-    /// Every character there is goes through JSON and back, and what is not plain is never written
-    /// raw.
+    /// Every character parses to itself, and only plain characters are written unescaped.
     #[test]
-    fn every_character_survives_and_none_is_raw() {
+    fn every_character_is_preserved_and_escaped_if_not_plain() {
         let all: String = (0..=u32::from(char::MAX)).filter_map(char::from_u32).collect();
         let text = to_string(&all).unwrap_or_default();
         assert!(text.chars().all(RawStr::is_plain));

@@ -5,7 +5,6 @@ mod glob;
 pub mod html;
 pub mod http;
 pub mod json;
-mod lossless;
 
 pub use glob::{Glob, GlobError};
-pub use lossless::LosslessStr;
+pub use json::LosslessStr;

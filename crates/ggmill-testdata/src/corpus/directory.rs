@@ -1,4 +1,4 @@
-//! Keys and tensor infos that are cut, too long, or of unknown type.
+//! Keys and tensor infos that are truncated, too long, or of unknown type.
 
 use ggmill_core::{Endian, ErrorKind, Limits};
 

@@ -5,7 +5,7 @@ use ggmill_core::{Endian, ErrorKind, Limits};
 use crate::bytes::{FileBytes, Value};
 use crate::corpus::{About, Case};
 
-/// A file whose fault lies in the first 24 bytes.
+/// Creates a case whose fault is in the first 24 bytes.
 fn bad(name: &'static str, why: &'static str, kind: ErrorKind, offset: u64, bytes: &[u8]) -> Case {
     Case::fails(name, why, kind, offset, About::File, bytes.to_vec())
 }

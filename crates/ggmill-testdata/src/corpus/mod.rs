@@ -1,7 +1,7 @@
-//! Small files, each for one thing that is wrong or one thing that is allowed, and what a reader
-//! must say of them.
+//! Small files, each with one fault or one unusual but valid feature, and the expected outcome of opening
+//! them.
 //!
-//! `ATTACKS.md` beside this crate's manifest tells the ideas behind the broken ones.
+//! `ATTACKS.md` in the directory of this crate describes the ideas of the broken files.
 
 mod directory;
 mod head;
@@ -12,46 +12,46 @@ mod values;
 
 use ggmill_core::{ErrorKind, Limits};
 
-/// One file and what must come of opening it.
+/// A file and the expected outcome of opening it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Case {
-    /// Short, unique, in kebab-case.
+    /// A short unique name in kebab-case.
     pub name: &'static str,
-    /// What is wrong with the file, or remarkable about it.
+    /// The fault or feature of the file.
     pub why: &'static str,
-    /// The file.
+    /// The bytes of the file.
     pub bytes: Vec<u8>,
-    /// The limits to open it under: the defaults, but for the cases about limits.
+    /// The limits for opening it: the defaults, except for cases about limits.
     pub limits: Limits,
-    /// What must come of it.
+    /// The expected outcome.
     pub expected: Expected,
 }
 
-/// What must come of opening a file.
+/// The expected outcome of opening a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "there is no third")]
 pub enum Expected {
     /// It opens.
     Opens,
-    /// It is refused.
+    /// It is rejected.
     Fails {
-        /// The sort of error.
+        /// The kind of error.
         kind: ErrorKind,
-        /// The absolute offset the error names.
+        /// The absolute offset in the error.
         offset: Option<u64>,
-        /// What the error is about.
+        /// The subject of the error.
         about: About,
     },
 }
 
-/// What an error is about: the owned counterpart of [`ggmill_core::Subject`].
+/// The expected subject of an error ([`ggmill_core::Subject`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "there is no fourth")]
 pub enum About {
     /// No key and no tensor.
     File,
-    /// The pair with this key.
+    /// The metadata entry with this key.
     Key(&'static str),
     /// The tensor with this name.
     Tensor(&'static str),
@@ -84,13 +84,13 @@ impl Case {
         self
     }
 
-    /// Whether the file must be refused.
+    /// Returns `true` if the file must be rejected.
     pub fn is_broken(&self) -> bool {
         self.expected != Expected::Opens
     }
 }
 
-/// Every case, broken and valid.
+/// Returns every case, broken and valid.
 pub fn all() -> Vec<Case> {
     [
         head::cases(),
@@ -103,12 +103,12 @@ pub fn all() -> Vec<Case> {
     .concat()
 }
 
-/// The files that must be refused.
+/// Returns the files that must be rejected.
 pub fn broken() -> Vec<Case> {
     all().into_iter().filter(Case::is_broken).collect()
 }
 
-/// The files that must open.
+/// Returns the files that must open.
 pub fn valid() -> Vec<Case> {
     all().into_iter().filter(|case| !case.is_broken()).collect()
 }

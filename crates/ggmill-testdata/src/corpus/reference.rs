@@ -1,9 +1,9 @@
-//! The 34 handcrafted files of llama.cpp's own test (`tests/test-gguf.cpp`), made small, under
-//! their names there, and what this library says of each.
+//! The 34 handcrafted files of llama.cpp's test (`tests/test-gguf.cpp`), reduced in size, with their
+//! names there and the outcome in this library.
 //!
-//! Where the two readers differ, `why` says so. The reference holds tensors against the end of the
-//! file only when it loads their data; here a directory whose data are missing is refused at once,
-//! so the files whose tensors are fine have data too.
+//! `why` mentions differences between the two readers. The reference checks tensors against the end of
+//! the file only when it loads their data; this library checks them on opening, so files with valid
+//! tensors have data here.
 
 use ggmill_core::{Endian, ErrorKind};
 
@@ -105,7 +105,7 @@ fn pairs() -> Vec<Case> {
     ]
 }
 
-/// Two tensors of these dimensions with data, at the offsets their size and `alignment` give.
+/// Creates a file with two tensors and data, at offsets that follow from their size and `alignment`.
 fn two_tensors(alignment: Option<u32>, names: [&str; 2], padded_to: u64, data: usize) -> Vec<u8> {
     let mut file = FileBytes::v3(2, u64::from(alignment.is_some()));
     if let Some(alignment) = alignment {
@@ -121,7 +121,8 @@ fn two_tensors(alignment: Option<u32>, names: [&str; 2], padded_to: u64, data: u
     file.into_bytes()
 }
 
-/// One tensor info, written by `rest` after its name, which stands at 24; then 64 bytes of data.
+/// Creates a file with one tensor info, whose name is at offset 24 and whose rest `rest` writes, and 64
+/// bytes of data.
 fn one_tensor(rest: impl FnOnce(&mut FileBytes)) -> Vec<u8> {
     let mut file = FileBytes::v3(1, 0);
     file.string("my_tensor_0");

@@ -1,11 +1,11 @@
-//! Tensors whose data cannot be where the file says.
+//! Tensors whose data has an invalid size or offset.
 
 use ggmill_core::{ErrorKind, GgmlType, Limits};
 
 use crate::bytes::FileBytes;
 use crate::corpus::{About, Case};
 
-/// A file of these tensors and so many bytes of data. The first tensor info stands at offset 24.
+/// Creates a file with tensors and `data` bytes of data. The first tensor info is at offset 24.
 fn file(tensors: &[(&str, &[u64], GgmlType, u64)], data: usize) -> Vec<u8> {
     let mut file = FileBytes::v3(tensors.len() as u64, 0);
     for &(name, dimensions, ggml_type, offset) in tensors {
@@ -123,7 +123,7 @@ fn places() -> Vec<Case> {
 fn overlaps() -> Vec<Case> {
     const EIGHT: &[u64] = &[8];
     let fails = |name, why, tensors: &[(&str, &[u64], GgmlType, u64)], data| {
-        // Each info here takes 8 + 1 + 4 + 8 + 4 + 8 bytes.
+        // Each tensor info has 8 + 1 + 4 + 8 + 4 + 8 bytes.
         Case::fails(
             name,
             why,

@@ -1,4 +1,4 @@
-//! What a reader must accept: every type, every version, and what looks odd and is allowed.
+//! Files that a reader must accept: every type, every version, and unusual but valid features.
 
 use ggmill_core::{Endian, GgmlType, Limits, ValueType};
 
@@ -9,7 +9,7 @@ pub(super) fn cases() -> Vec<Case> {
     [forms(), metadata(), text(), alignments(), shards(), types(), layouts()].concat()
 }
 
-/// A file of version 3 with these pairs and no tensors.
+/// Creates a file of version 3 with metadata and no tensors.
 fn pairs(pairs: &[(&[u8], Value)]) -> Vec<u8> {
     let mut file = FileBytes::v3(0, pairs.len() as u64);
     for (key, value) in pairs {
@@ -18,8 +18,8 @@ fn pairs(pairs: &[(&[u8], Value)]) -> Vec<u8> {
     file.into_bytes()
 }
 
-/// A file with one value of each type, one tensor, and data: the same content in each version and
-/// byte order.
+/// Creates a file with one value of each type, one tensor, and data: the same content in every version
+/// and byte order.
 fn whole(version: u32, endian: Endian, magic: &[u8]) -> Vec<u8> {
     let mut file = FileBytes::new(version, endian);
     let values = Value::one_of_each();
@@ -256,7 +256,7 @@ fn shards() -> Vec<Case> {
 }
 
 fn types() -> Vec<Case> {
-    // One row of four blocks each, data one behind the other.
+    // One row of four blocks for each type, with contiguous data.
     let every = {
         let types: Vec<GgmlType> = GgmlType::all().collect();
         let mut file = FileBytes::v3(types.len() as u64, 0);

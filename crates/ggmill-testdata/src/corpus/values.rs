@@ -1,4 +1,4 @@
-//! Metadata values that are cut, too long, too deep, or contradict themselves.
+//! Metadata values that are truncated, too long, too deep, or contradictory.
 
 use ggmill_core::{Endian, ErrorKind, Limits, ValueType};
 
@@ -8,7 +8,7 @@ use crate::corpus::{About, Case};
 const KEY: About = About::Key("key");
 const ALIGNMENT: &str = "general.alignment";
 
-/// A file of one pair with key `key`, whose value starts at offset 39.
+/// Creates a file with one entry with the key `key`, whose value is at offset 39.
 fn one(value_type: ValueType, value: impl FnOnce(&mut FileBytes)) -> Vec<u8> {
     let mut file = FileBytes::v3(0, 1);
     file.string("key").u32(value_type.0);
@@ -16,15 +16,15 @@ fn one(value_type: ValueType, value: impl FnOnce(&mut FileBytes)) -> Vec<u8> {
     file.into_bytes()
 }
 
-/// A file of one array pair, whose element type stands at offset 39, its length at 43 and its
-/// elements at 51.
+/// Creates a file with one array, whose element type is at offset 39, its length at 43, and its elements
+/// at 51.
 fn array(element: u32, length: u64, elements: &[u8]) -> Vec<u8> {
     one(ValueType::ARRAY, |file| {
         file.array(element, length).raw(elements);
     })
 }
 
-/// Arrays within arrays, `depth` of them, the innermost empty.
+/// Creates a file with `depth` nested arrays, of which the innermost is empty.
 pub(super) fn nested(depth: usize) -> Vec<u8> {
     one(ValueType::ARRAY, |file| {
         for _ in 1..depth {
@@ -251,7 +251,7 @@ fn alignments() -> Vec<Case> {
     use ErrorKind::{Limit, Malformed, WrongType};
 
     let about = About::Key(ALIGNMENT);
-    // The key stands at 24, the value's type at 49, the value at 53.
+    // The key is at offset 24, the value's type at 49, the value at 53.
     let aligned = |value: Value| {
         let mut file = FileBytes::v3(0, 1);
         file.pair(ALIGNMENT, &value);

@@ -1,4 +1,4 @@
-//! The test data's own tests: nothing here may lie.
+//! Tests of the test data.
 #![allow(clippy::unwrap_used, reason = "a test stops where something is missing")]
 
 mod corpus;
