@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use ggmill::{Hint, Note, display_path};
+use ggmill_core::RawStr;
 use ggmill_run::Chunks;
 
 use crate::arch_file::ARCH_FILE_HINT;
@@ -128,6 +129,52 @@ fn text(hint: &Hint) -> String {
             "`ggmill edit FILE --set ARCHITECTURE.decoder_start_token_id=ID` adds it; the ID is \
              decoder_start_token_id in the config.json of the checkpoint (0 for T5)"
         }
+        Hint::Pattern(meant) => return format!("did you mean '{}'?", RawStr::from(&**meant)),
+        Hint::OneShard => "pass only one shard: the others are found from its name",
+        Hint::KeepShards => "without --delete-shards they are concatenated anyway",
+        Hint::NothingReplaced { similar: None, .. } => "--add adds them",
+        Hint::NothingReplaced { path, similar: Some(similar) } => {
+            let such = if similar.is_empty() {
+                String::new()
+            } else {
+                format!(", such as {}, of the same shape", similar.join(" or "))
+            };
+            let path = display_path(path);
+            return format!("--from NAME={path} names the tensor to replace{such}; --add adds it");
+        }
+        Hint::TakeOne => "--take selects one of them",
+        Hint::MetadataPatch => {
+            "a patch is a JSON object of keys and values, with null for a key to remove: \
+             {\"general.name\": \"New\", \"general.url\": null}; `ggmill extract FILE --key GLOB -o \
+             patch.json` writes one with the values of a file"
+        }
+        Hint::OutputFormat => {
+            "use --format, or a name that ends in .gguf, .safetensors, .npy or .json, or in / for a \
+             directory"
+        }
+        Hint::TensorDirectory => {
+            "with a / at its end, OUT is a directory with a file for each tensor"
+        }
+        Hint::OnlyMetadata => "--key GLOB selects keys; `ggmill inspect --json` lists tensors",
+        Hint::SelectKeys => {
+            "--key selects entries; `ggmill inspect --json --full` shows all of them"
+        }
+        Hint::EditInPlace => "without -o, the file itself is edited",
+        Hint::EditCopy(true) => {
+            "edit the file that the link points to, if nothing else relies on it; -o writes a copy"
+        }
+        Hint::EditCopy(false) => "-o writes an edited copy",
+        Hint::RemovePadding => "--unset ggmill.padding removes it",
+        Hint::TokenByNumber(key) => {
+            return format!("--set {key}=ID sets the token by its number");
+        }
+        Hint::ForceEdit => "--force makes the edit anyway",
+        Hint::ForceTemplate => "--force sets it anyway",
+        Hint::DataNeedsFiles => "--data requires files",
+        Hint::NamingKeys => {
+            "`ggmill edit` sets the keys: general.basename, general.size_label, general.finetune, \
+             general.version"
+        }
         Hint::TokenIds(before) => return token_ids(before.as_deref(), "--tokens"),
         #[cfg(feature = "remote")]
         Hint::Remote(advice) => match crate::remote::advice(advice) {
@@ -177,6 +224,11 @@ pub(crate) fn note(note: &Note) -> Cow<'static, str> {
         Note::SensitivitiesWithImportance(path) => format!(
             "{}: the sensitivities were measured with an importance matrix; without --imatrix the \
              choice is worse, and so is the result",
+            display_path(path)
+        )
+        .into(),
+        Note::Interrupted(path) => format!(
+            "an edit of this file was interrupted; `ggmill edit --recover {}` finishes or undoes it",
             display_path(path)
         )
         .into(),

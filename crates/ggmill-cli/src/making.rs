@@ -2,12 +2,11 @@
 //! reported.
 
 use std::io::{self, Write};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ggmill::{Note, Planned, Written};
 use ggmill_inspect::{TypeUse, text};
-use ggmill_pipeline::{Checkpoint, Plan, RunOptions, plan_document};
+use ggmill_pipeline::Plan;
 use serde_json::Value;
 
 use crate::commands::inspect;
@@ -15,86 +14,29 @@ use crate::console::Console;
 use crate::counted::counted;
 use crate::hints;
 use crate::outcome::{Failure, Status};
-use crate::outputs::{Output, refuse_inputs};
-use crate::paths::{raw, shown};
-use crate::progress::{Bar, TensorNumbers};
+use crate::paths::shown;
+use crate::progress::Bars;
 
 /// Columns of a type: of most of them.
 const MIN_TYPE: usize = 5;
 /// Columns of a size in bytes: that of a large tensor.
 const MIN_SIZE: usize = 14;
 
-/// Whether a plan is printed or carried out.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Making<'a> {
-    pub(crate) output: Output<'a>,
-    /// The files that are read, none of which is written over.
-    pub(crate) inputs: &'a [PathBuf],
-    /// Whether the plan is printed as JSON instead of a summary.
-    pub(crate) json: bool,
-}
-
-impl Making<'_> {
-    pub(crate) fn run(
-        self,
-        plan: &Plan,
-        checkpoint: &dyn Checkpoint,
-        console: Console,
-    ) -> Result<Status, Failure> {
-        self.run_then(plan, checkpoint, console, || Ok(()))
+/// Prints a model that is planned, or writes it and prints what was written.
+pub(crate) fn make(
+    planned: Planned<'_>,
+    dry_run: bool,
+    json: bool,
+    bars: &Bars,
+    console: Console,
+) -> Result<Status, Failure> {
+    if dry_run {
+        bars.clear();
+        return print_planned(&planned, json, console).map(|()| Status::Fine);
     }
-
-    /// The same, with something to do between the file's being there and the words about it, whose
-    /// reader may stop early.
-    pub(crate) fn run_then(
-        self,
-        plan: &Plan,
-        checkpoint: &dyn Checkpoint,
-        console: Console,
-        then: impl FnOnce() -> Result<(), Failure>,
-    ) -> Result<Status, Failure> {
-        let Self { output, inputs, json } = self;
-        let path = output.path();
-        refuse_inputs(path, inputs)?;
-        let len = plan.layout().total_len();
-        if output.is_dry_run() {
-            let mut out = console.text();
-            if json {
-                print_json(&mut out, plan, path, false)?;
-            } else {
-                print_table(&mut out, plan, path, console.width())?;
-                writeln!(out)?;
-                let options = text::Options::default()
-                    .with_width(console.width())
-                    .with_styled(console.is_styled());
-                text::write_size(&mut out, len, &type_uses(plan), &options)?;
-            }
-            out.flush()?;
-            tell(plan, console);
-            return output.end_dry_run(inputs, len).map(|()| Status::Fine);
-        }
-        let sink = output.start(inputs, len)?;
-        let (mut bar, numbers) = (Bar::new(console), TensorNumbers::of([plan]));
-        let sink =
-            ggmill_pipeline::run(plan, checkpoint, sink, &RunOptions::default(), &mut |progress| {
-                bar.update(progress.written, progress.total, &numbers.label(progress.tensor));
-                ControlFlow::Continue(())
-            })
-            .map_err(Failure::new)?;
-        sink.commit().map_err(Failure::new)?;
-        drop(bar);
-        then()?;
-
-        if json {
-            let mut out = console.bytes();
-            print_json(&mut out, plan, path, true)?;
-            out.flush()?;
-            return Ok(tell(plan, console));
-        }
-        console.note(format_args!("wrote {}", shown(path)));
-        tell(plan, console);
-        inspect::summarize(path, console)
-    }
+    let written = planned.write()?;
+    bars.clear();
+    print_written(&written, json, console)
 }
 
 /// Prints a model that is planned and not written, and refuses what writing it would be refused for.
@@ -177,7 +119,7 @@ fn in_words(mut document: Value) -> Value {
 }
 
 /// The shards of a set as a table.
-pub(crate) fn print_shards(
+fn print_shards(
     out: &mut dyn Write,
     plans: &[Plan],
     paths: &[PathBuf],
@@ -190,16 +132,8 @@ pub(crate) fn print_shards(
     Ok(())
 }
 
-/// Notes about the choices made.
-pub(crate) fn tell(plan: &Plan, console: Console) -> Status {
-    for note in plan.notes() {
-        console.note(note);
-    }
-    Status::Fine
-}
-
 /// The tensors of a plan, counted by type.
-pub(crate) fn type_uses(plan: &Plan) -> Vec<TypeUse> {
+fn type_uses(plan: &Plan) -> Vec<TypeUse> {
     TypeUse::tally(
         plan.layout()
             .tensors()
@@ -257,11 +191,6 @@ fn print_table(
         shown(output),
         counted(tensors, "tensor")
     )
-}
-
-/// The plan as JSON (`docs/formats/plan.md`).
-fn print_json(out: &mut dyn Write, plan: &Plan, output: &Path, written: bool) -> io::Result<()> {
-    ggmill_text::json::write_pretty(out, &plan_document(plan, raw(output), written))
 }
 
 #[cfg(test)]

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill_core::{Model, ReadAt};
-use ggmill_io::OpenFailure;
+use ggmill_core::Model;
 
 use crate::listing::Listing;
 use crate::outcome::Failure;
@@ -29,10 +28,6 @@ pub(crate) fn shown(path: &Path) -> Option<String> {
 }
 
 pub(crate) fn file_name(_: &Path) -> Option<String> {
-    None
-}
-
-pub(crate) fn siblings(_: &Path) -> Option<Vec<PathBuf>> {
     None
 }
 
@@ -69,10 +64,3 @@ pub(crate) fn list(path: &Path) -> Option<Result<Listing, Failure>> {
     refused(path)
 }
 
-pub(crate) fn open_failure(_: &Path) -> Option<Result<(), OpenFailure>> {
-    None
-}
-
-pub(crate) fn open_bytes(path: &Path) -> Option<Result<Box<dyn ReadAt>, Failure>> {
-    refused(path)
-}

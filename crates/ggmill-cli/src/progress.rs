@@ -1,6 +1,5 @@
 //! The progress bar.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,31 +7,11 @@ use std::time::{Duration, Instant};
 
 use ggmill::{Note, Progress, Stage};
 use ggmill_core::RawStr;
-use ggmill_pipeline::Plan;
 use indicatif::{
     HumanBytes, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle,
 };
 
 use crate::console::Console;
-
-/// The places of a model's tensors, for progress that says how many there are.
-#[derive(Debug)]
-pub(crate) struct TensorNumbers(HashMap<String, usize>);
-
-impl TensorNumbers {
-    /// Of a model in these files.
-    pub(crate) fn of<'p>(plans: impl IntoIterator<Item = &'p Plan>) -> Self {
-        let tensors = plans.into_iter().flat_map(|plan| plan.layout().tensors());
-        let names = tensors.map(|tensor| tensor.name().to_string_lossy().into_owned());
-        Self(names.zip(1..).collect())
-    }
-
-    /// `12/291 blk.0.attn_q.weight`.
-    pub(crate) fn label(&self, name: &str) -> String {
-        let number = self.0.get(name).copied().unwrap_or_default();
-        format!("{number}/{} {name}", self.0.len())
-    }
-}
 
 /// The delay before a progress bar is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -140,6 +119,17 @@ impl Bars {
         self.console.tell(note);
     }
 }
+
+/// Shows the progress and the notes of a builder of the library in bars.
+macro_rules! with_bars {
+    ($builder:expr, $bars:expr) => {{
+        let (shown, told) = ($bars.clone(), $bars.clone());
+        $builder
+            .on_progress(move |progress| shown.show(progress))
+            .on_note(move |note| told.tell(note))
+    }};
+}
+pub(crate) use with_bars;
 
 /// The template for a line of so many columns. The name at the end gets the remaining ones.
 fn template(columns: u16, counted: Option<&str>) -> String {

@@ -4,10 +4,9 @@ use std::io;
 use std::path::Path;
 
 use ggmill::Hint;
-use ggmill_core::{ErrorKind, Model, Part, RawStr, ReadAt};
+use ggmill_core::{ErrorKind, Model, RawStr};
 use ggmill_inspect::{FileKind, SNIFFED, sniff};
-use ggmill_io::{OpenFailure, RandomAccess};
-use ggmill_pipeline::GgufCheckpoint;
+use ggmill_io::RandomAccess;
 
 use crate::content::hint_for_content;
 use crate::outcome::Failure;
@@ -78,12 +77,6 @@ fn read_input() -> Result<Model, Failure> {
         .map_err(|error| failed(&error).with_hint(hint_for_content(&error, &read.beginning, None)))
 }
 
-/// Opens a model to take its tensors: a file, or any shard of a set. Says what the file is when it
-/// is none.
-pub(crate) fn open_checkpoint(path: &Path) -> Result<GgufCheckpoint, Failure> {
-    GgufCheckpoint::new(open_whole(path)?).map_err(Failure::new)
-}
-
 /// Opens a model to read all of it.
 pub(crate) fn open_model(path: &Path) -> Result<ggmill::Model, Failure> {
     refuse_input(path)?;
@@ -107,7 +100,7 @@ pub(crate) fn refuse_input(path: &Path) -> Result<(), Failure> {
     )))
 }
 
-/// Opens a model to read all of it, as [`open_checkpoint`] does.
+/// Opens a model to read all of it, as [`open_model`] does.
 pub(crate) fn open_whole(path: &Path) -> Result<Model, Failure> {
     refuse_input(path)?;
     if let Some(opened) = remote::open(path, false) {
@@ -118,19 +111,6 @@ pub(crate) fn open_whole(path: &Path) -> Result<Model, Failure> {
         let is_about_content =
             path.is_dir() || matches!(error.kind(), ggmill_io::ErrorKind::Format(_));
         Failure::new(&error).with_hint(is_about_content.then(|| hint(&error)).flatten())
-    })
-}
-
-/// Opens one file by itself, with nothing to say about what went wrong but that.
-pub(crate) fn open_alone(path: &Path) -> Result<Model, Failure> {
-    remote::open(path, true).unwrap_or_else(|| ggmill_io::open_alone(path).map_err(Failure::new))
-}
-
-/// Opens any file to read its bytes.
-pub(crate) fn open_bytes(path: &Path) -> Result<Box<dyn ReadAt>, Failure> {
-    remote::open_bytes(path).unwrap_or_else(|| {
-        let file = RandomAccess::open(path).map_err(Failure::new)?;
-        Ok(Box::new(file) as Box<dyn ReadAt>)
     })
 }
 
@@ -147,27 +127,6 @@ pub(crate) fn salvage<T>(
         Some(format) => Ok(Err(not_gguf(format, &beginning(path).unwrap_or_default()))),
         None => Err(Failure::new(&error)),
     })
-}
-
-/// What keeps a file and those of its set from being opened as one model.
-pub(crate) fn open_failure(path: &Path) -> Option<OpenFailure> {
-    if let Some(found) = remote::open_failure(path) {
-        return found.err();
-    }
-    ggmill_io::open_failure(path)
-}
-
-/// The names of a model's files, without their directories.
-pub(crate) fn file_names(model: &Model) -> Vec<String> {
-    let last = |name: RawStr<'_>| {
-        let bytes = name.as_bytes();
-        RawStr::new(bytes.rsplit(|&byte| byte == b'/').next().unwrap_or(bytes)).to_string()
-    };
-    let of_part = |part: &Part| match ggmill_io::file_of(part) {
-        Some(file) => Some(RawStr::new(file.path().file_name()?.as_encoded_bytes()).to_string()),
-        None => part.name().map(last),
-    };
-    model.parts().iter().filter_map(of_part).collect()
 }
 
 /// A hint about a file that could not be opened.

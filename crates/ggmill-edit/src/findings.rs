@@ -65,8 +65,8 @@ impl EditFindings {
 /// concern. Reads no tensor data.
 ///
 /// Fails when the edited header cannot be made or read.
-pub fn edit_findings(editor: &Editor, edited: &Edited, plan: &EditPlan) -> Result<EditFindings> {
-    let mut findings = EditFindings::default();
+pub fn edit_findings(editor: &Editor, plan: &EditPlan) -> Result<EditFindings> {
+    let (mut findings, edited) = (EditFindings::default(), plan.edited());
     if *plan.method() == EditMethod::Unchanged {
         return Ok(findings);
     }

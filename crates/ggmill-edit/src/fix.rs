@@ -70,7 +70,8 @@ pub fn apply_fixes<'a>(
     }
     let mut editor = Editor::open(path)?;
     let edited = if edits.is_empty() { editor.unchanged()? } else { editor.edit(&edits)? };
-    let plan = if rewrites { editor.plan_rewrite(&edited)? } else { editor.plan(&edited)? };
-    editor.apply(plan, &edited, progress)?;
-    Ok(edited.notes().to_vec())
+    let plan = if rewrites { editor.plan_rewrite(edited)? } else { editor.plan(edited)? };
+    let notes = plan.edited().notes().to_vec();
+    editor.apply(plan, progress)?;
+    Ok(notes)
 }

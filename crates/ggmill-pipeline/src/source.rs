@@ -379,10 +379,26 @@ impl Checkpoint for MemorySource {
 /// Concatenates several sources: the tensors of the first, then the second and so on.
 #[derive(Debug, Default)]
 pub struct Joined<'a> {
-    sources: Vec<&'a dyn Checkpoint>,
+    sources: Vec<JoinedSource<'a>>,
     tensors: Vec<SourceTensor>,
     /// The source of each tensor and its number there.
     places: Vec<(usize, usize)>,
+}
+
+/// A source that is borrowed or shared.
+#[derive(Debug)]
+enum JoinedSource<'a> {
+    Borrowed(&'a dyn Checkpoint),
+    Shared(Arc<dyn Checkpoint + Send + Sync>),
+}
+
+impl JoinedSource<'_> {
+    fn get(&self) -> &dyn Checkpoint {
+        match self {
+            Self::Borrowed(source) => *source,
+            Self::Shared(source) => &**source,
+        }
+    }
 }
 
 impl<'a> Joined<'a> {
@@ -393,16 +409,25 @@ impl<'a> Joined<'a> {
 
     /// Adds a source and returns the number of its first tensor.
     pub fn add(&mut self, source: &'a dyn Checkpoint) -> usize {
-        let first = self.tensors.len();
-        self.places.extend((0..source.tensors().len()).map(|number| (self.sources.len(), number)));
-        self.tensors.extend_from_slice(source.tensors());
+        self.push(JoinedSource::Borrowed(source))
+    }
+
+    /// Adds a source that is shared, and returns the number of its first tensor.
+    pub fn add_shared(&mut self, source: Arc<dyn Checkpoint + Send + Sync>) -> usize {
+        self.push(JoinedSource::Shared(source))
+    }
+
+    fn push(&mut self, source: JoinedSource<'a>) -> usize {
+        let (first, tensors) = (self.tensors.len(), source.get().tensors());
+        self.places.extend((0..tensors.len()).map(|number| (self.sources.len(), number)));
+        self.tensors.extend_from_slice(tensors);
         self.sources.push(source);
         first
     }
 
-    fn place(&self, number: usize) -> Option<(&'a dyn Checkpoint, usize)> {
+    fn place(&self, number: usize) -> Option<(&dyn Checkpoint, usize)> {
         let &(source, number) = self.places.get(number)?;
-        Some((*self.sources.get(source)?, number))
+        Some((self.sources.get(source)?.get(), number))
     }
 }
 
@@ -422,16 +447,16 @@ impl Checkpoint for Joined<'_> {
         for (place, source) in self.sources.iter().enumerate() {
             let places = numbers.iter().filter_map(|&number| self.places.get(number));
             let own = places.filter(|(source, _)| *source == place).map(|(_, number)| *number);
-            source.prefetch(&own.collect::<Vec<_>>());
+            source.get().prefetch(&own.collect::<Vec<_>>());
         }
     }
 
     fn sources(&self) -> Vec<&RandomAccess> {
-        self.sources.iter().flat_map(|source| source.sources()).collect()
+        self.sources.iter().flat_map(|source| source.get().sources()).collect()
     }
 
     fn verify(&self) -> Result<()> {
-        self.sources.iter().try_for_each(|source| source.verify())
+        self.sources.iter().try_for_each(|source| source.get().verify())
     }
 
     fn range(&self, number: usize) -> Option<FileRange<'_>> {

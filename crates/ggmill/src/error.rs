@@ -451,6 +451,8 @@ of_class! {
 
 #[cfg(feature = "files")]
 mod files {
+    use ggmill_edit::EditError;
+
     use super::{Error, Hint, Kind, OwnedSubject, StdError, of_format, of_system};
 
     impl From<ggmill_io::Error> for Error {
@@ -528,6 +530,52 @@ mod files {
             this.0.kind = kind;
             this.0.source = Some(Box::new(error));
             this
+        }
+    }
+
+    impl Error {
+        /// The error of editing a file in place or into a copy: the hints say what the editor can
+        /// do about it.
+        pub(crate) fn of_edit(error: ggmill_pipeline::Error) -> Self {
+            let cause = error.cause().map(|cause| cause as &(dyn StdError + 'static));
+            let cause_of = |cause: &&'_ (dyn StdError + 'static)| {
+                cause.downcast_ref::<ggmill_io::Error>().map(|cause| (edit_hint(cause), cause))
+            };
+            if let Some((hint, cause)) = cause.as_ref().and_then(cause_of) {
+                // Its message has the path; the pipeline would repeat it.
+                let message = cause.to_string();
+                let mut this = Self::from(error).replace_hint(hint);
+                this.0.message = message;
+                return this;
+            }
+            let hint = match cause.and_then(|cause| cause.downcast_ref::<EditError>()) {
+                Some(EditError::Filler) => Some(Hint::RemovePadding),
+                Some(
+                    EditError::NoSuchToken { key, .. } | EditError::AmbiguousToken { key, .. },
+                ) => Some(Hint::TokenByNumber(key)),
+                _ => None,
+            };
+            Self::from(error).replace_hint(hint)
+        }
+
+        /// The error of recovering a file.
+        pub(crate) fn of_recovery(error: ggmill_io::Error) -> Self {
+            let hint = edit_hint(&error);
+            Self::from(error).replace_hint(hint)
+        }
+    }
+
+    fn edit_hint(error: &ggmill_io::Error) -> Option<Hint> {
+        use ggmill_io::ErrorKind as K;
+        match error.kind() {
+            K::NotEditable => {
+                let found = std::fs::symlink_metadata(error.path());
+                Some(Hint::EditCopy(found.is_ok_and(|found| found.is_symlink())))
+            }
+            K::Journal if error.io_error().is_some() => Some(Hint::RecoverLater),
+            K::Journal if error.is_pending() => Some(Hint::Recover),
+            K::Journal => Some(Hint::DeleteJournal),
+            _ => None,
         }
     }
 

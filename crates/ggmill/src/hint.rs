@@ -149,9 +149,79 @@ pub enum Hint {
     SameVocabulary,
     /// Pass token IDs instead of a text; before that, what could help to tokenize the text.
     TokenIds(Option<Box<Hint>>),
+    /// A pattern that matches, and was probably meant.
+    Pattern(String),
+    /// Name only one shard: the others are found by its name.
+    OneShard,
+    /// Merge without deleting the shards.
+    KeepShards,
+    /// No shard was deleted.
+    NothingDeleted,
+    /// The merged file was written, but not all shards were deleted.
+    ShardsRemain {
+        /// How many shards remain.
+        remaining: usize,
+        /// How many there were.
+        count: usize,
+    },
+    /// The name of a donor must say what it is; it is this.
+    DonorName(FileKind),
+    /// A donor would replace nothing.
+    NothingReplaced {
+        /// The donor.
+        path: PathBuf,
+        /// The name under which its tensor could be inserted: tensors of the same shape; `None` if
+        /// the donor has several tensors.
+        similar: Option<Vec<String>>,
+    },
+    /// Select one tensor of the donor.
+    TakeOne,
+    /// What a patch of metadata is.
+    MetadataPatch,
+    /// The name of an output must say its format.
+    OutputFormat,
+    /// Metadata can be extracted only to GGUF or JSON.
+    MetadataFormats,
+    /// A directory gets a file for each tensor.
+    TensorDirectory,
+    /// JSON has only metadata.
+    OnlyMetadata,
+    /// Select metadata that JSON can express.
+    SelectKeys,
+    /// Edit the file itself instead of writing a copy over it.
+    EditInPlace,
+    /// Write an edited copy; the flag is set if the path is a symbolic link.
+    EditCopy(bool),
+    /// When the cause of the failure is resolved, recover the file.
+    RecoverLater,
+    /// If the file is intact, delete its journal.
+    DeleteJournal,
+    /// Remove the space reserved for later edits by removing its key.
+    RemovePadding,
+    /// Set the token of this key by its number.
+    TokenByNumber(&'static str),
+    /// The edit was refused, and can be forced.
+    ForceEdit,
+    /// Set the template although it does not parse.
+    ForceTemplate,
+    /// The shard of this name has the metadata.
+    FirstShard(String),
+    /// Add the graph after the other edits.
+    GraphLast,
+    /// Check files for their data, not a stream.
+    DataNeedsFiles,
+    /// What lines of a list of hashes are.
+    HashLines,
+    /// Set the keys that a name is made of.
+    NamingKeys,
+    /// All shards of a set are renamed together.
+    AllShards,
     /// What a server's refusal means.
     #[cfg(feature = "remote")]
     Remote(ggmill_remote::Advice),
+    /// The address is that of a Git LFS pointer: use the download address of the file.
+    #[cfg(feature = "remote")]
+    DownloadAddress,
     /// This build cannot read remote files: download the file.
     UseCopy,
 }
@@ -302,6 +372,79 @@ impl fmt::Display for Hint {
                     write!(f, "{before}; ")?;
                 }
                 "pass the IDs of tokens instead of a text"
+            }
+            Self::Pattern(meant) => {
+                return write!(f, "did you mean {:?}?", RawStr::from(&**meant));
+            }
+            Self::OneShard => "name only one shard: the others are found by its name",
+            Self::KeepShards => "without deleting the shards they are concatenated anyway",
+            Self::NothingDeleted => "no shard was deleted",
+            Self::ShardsRemain { remaining, count } => {
+                return write!(f, "the file was written; {remaining} of {count} shards remain");
+            }
+            Self::DonorName(kind) => {
+                return write!(
+                    f,
+                    "this is {kind}; the name of a donor must end in .gguf, .safetensors, .npy or \
+                     .json"
+                );
+            }
+            Self::NothingReplaced { similar: None, .. } => "allow adding tensors",
+            Self::NothingReplaced { similar: Some(similar), .. } => {
+                f.write_str("name the tensor to replace")?;
+                if !similar.is_empty() {
+                    write!(f, ", such as {}, of the same shape", similar.join(" or "))?;
+                }
+                "; or allow adding it"
+            }
+            Self::TakeOne => "select one of them",
+            Self::MetadataPatch => {
+                "a patch is a JSON object of keys and values, with null for a key to remove"
+            }
+            Self::OutputFormat => {
+                "name the format, or use a name that ends in .gguf, .safetensors, .npy or .json, or \
+                 in / for a directory"
+            }
+            Self::MetadataFormats => "metadata can be extracted only to .gguf or .json",
+            Self::TensorDirectory => "a directory gets a file for each tensor",
+            Self::OnlyMetadata => "select keys",
+            Self::SelectKeys => "select keys that JSON can express",
+            Self::EditInPlace => "edit the file itself instead of writing a copy",
+            Self::EditCopy(true) => {
+                "edit the file that the link points to, if nothing else relies on it; or write a \
+                 copy"
+            }
+            Self::EditCopy(false) => "write an edited copy",
+            Self::RecoverLater => {
+                "once the cause is resolved, recover the file: this completes or undoes the edit"
+            }
+            Self::DeleteJournal => "if the file is intact, delete the journal",
+            Self::RemovePadding => "remove the key to remove the space",
+            Self::TokenByNumber(key) => {
+                return write!(f, "set {key} to the number of the token");
+            }
+            Self::ForceEdit => "force the edit to make it anyway",
+            Self::ForceTemplate => "force the edit to set it anyway",
+            Self::FirstShard(name) => {
+                return write!(f, "{} has the model's metadata", RawStr::from(&**name));
+            }
+            Self::GraphLast => "add the graph after the other edits",
+            Self::DataNeedsFiles => "the data of files can be checked",
+            Self::HashLines => {
+                "expected lines with a kind (xxh64, sha1, sha256, blake3, uuid), a digest and a \
+                 file, for a tensor followed by a colon and its name; or the output of sha256sum"
+            }
+            Self::NamingKeys => {
+                "set the keys: general.basename, general.size_label, general.finetune, \
+                 general.version"
+            }
+            Self::AllShards => {
+                "all shards of a set are renamed together, so all of them must exist"
+            }
+            #[cfg(feature = "remote")]
+            Self::DownloadAddress => {
+                "this is a Git LFS pointer, not the file itself; use the file's download URL, which \
+                 often contains `/resolve/`"
             }
             #[cfg(feature = "remote")]
             Self::Remote(advice) => return remote(advice, f),

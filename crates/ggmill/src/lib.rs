@@ -40,6 +40,8 @@
 
 mod content;
 mod error;
+#[cfg(feature = "files")]
+mod find;
 mod hint;
 mod model;
 #[cfg(feature = "files")]
@@ -57,6 +59,8 @@ mod side_files;
 mod verbs;
 
 pub use error::{Error, Result};
+#[cfg(feature = "files")]
+pub use find::{find_files, find_models, group_shards, is_gguf_name, sibling_shards, walk};
 pub use hint::Hint;
 pub use model::{Model, Tensor, Tensors};
 #[cfg(feature = "files")]
@@ -69,7 +73,7 @@ pub use paths::display_path;
 #[cfg(feature = "files")]
 pub use progress::{Progress, Stage};
 #[cfg(feature = "files")]
-pub use side_files::{catalogue, read_architectures, read_bytes, read_text};
+pub use side_files::{catalogue, read_architectures, read_bytes, read_patch, read_text};
 #[cfg(feature = "files")]
 pub use verbs::*;
 

@@ -89,6 +89,12 @@ impl Model {
         &self.0.core
     }
 
+    /// Returns the model in the terms of the format; `None` if it is shared.
+    #[cfg(feature = "files")]
+    pub(crate) fn into_core(self) -> Option<ggmill_core::Model> {
+        Arc::into_inner(Arc::into_inner(self.0)?.core)
+    }
+
     /// An error about this model, with its path.
     fn located(&self, error: impl Into<Error>) -> Error {
         match self.path() {

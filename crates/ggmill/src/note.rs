@@ -92,6 +92,21 @@ pub enum Note {
     NoTokenizer,
     /// The directory is the cached copy of a repository of this name.
     CachedCopy(String),
+    /// The alignment is not a power of two, so llama.cpp rejects the file.
+    OddAlignment(u64),
+    /// The shards of the input were deleted: this many.
+    ShardsDeleted(usize),
+    /// The file is the first of this many shards, which has the metadata of the model.
+    FirstShard(u64),
+    /// An edit of this file was interrupted, so its content can be a mixture.
+    Interrupted(PathBuf),
+    /// All hashes of the list are of another name, and are compared with those of the file.
+    OtherName {
+        /// The name in the list.
+        listed: String,
+        /// The file.
+        file: String,
+    },
     /// The file, a text of the caller's, has this remark about it.
     File(PathBuf, String),
 }
@@ -131,6 +146,8 @@ impl Note {
                 | Self::NotFinite { .. }
                 | Self::UnusedExperts(_)
                 | Self::NoTokenizer
+                | Self::OddAlignment(_)
+                | Self::Interrupted(_)
         )
     }
 
@@ -265,6 +282,27 @@ impl fmt::Display for Note {
             Self::CachedCopy(name) => {
                 write!(f, "the directory is the cached copy of {name:?}, which can be the name")
             }
+            Self::OddAlignment(alignment) => write!(
+                f,
+                "alignment {alignment} is not a power of two; llama.cpp rejects such files"
+            ),
+            Self::ShardsDeleted(count) => write!(
+                f,
+                "deleted {count} shards after comparing them with the written file"
+            ),
+            Self::FirstShard(count) => write!(
+                f,
+                "this is the first of {count} shards, from which readers take the metadata"
+            ),
+            Self::Interrupted(path) => write!(
+                f,
+                "an edit of {} was interrupted; recover it to finish or undo the edit",
+                display_path(path)
+            ),
+            Self::OtherName { listed, file } => write!(
+                f,
+                "all hashes in the list are of {listed:?}; they are compared with those of {file}"
+            ),
             Self::File(path, remark) => write!(f, "{}: {remark}", display_path(path)),
         }
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ggmill_core::{Limits, RawStr, ReadAt};
 use ggmill_inspect::{FileKind, SNIFFED, sniff};
-use ggmill_io::{Directory, RandomAccess};
+use ggmill_io::{Directory, OpenFailure, RandomAccess};
 
 use crate::error::Kind;
 use crate::paths::is_remote;
@@ -109,6 +109,30 @@ impl OpenOptions {
         ggmill_io::salvage(path).map(|model| Model::at(model, path)).map_err(explained)
     }
 
+    /// Opens as much as is readable of one file. If it is not GGUF, returns what `not_gguf` makes of
+    /// the error and the first bytes.
+    pub(crate) fn salvage_or<T>(
+        &self,
+        path: &Path,
+        not_gguf: impl FnOnce(&ggmill_core::Error, &[u8]) -> T,
+    ) -> Result<Result<ggmill_core::Model, T>> {
+        if is_remote(path) {
+            return self.salvage_remote_or(path, not_gguf);
+        }
+        match ggmill_io::salvage(path) {
+            Ok(model) => Ok(Ok(model)),
+            Err(error) => match error.format_error() {
+                Some(format) => Ok(Err(not_gguf(format, &beginning(path).unwrap_or_default()))),
+                None => Err(error.into()),
+            },
+        }
+    }
+
+    /// Returns what keeps a file and those of its set from being opened as one model.
+    pub(crate) fn failure(&self, path: &Path) -> Option<OpenFailure> {
+        if is_remote(path) { self.remote_failure(path) } else { ggmill_io::open_failure(path) }
+    }
+
     /// Opens any file, to read its bytes.
     pub fn open_bytes(&self, path: impl AsRef<Path>) -> Result<Box<dyn ReadAt>> {
         let path = path.as_ref();
@@ -133,7 +157,8 @@ mod remote {
     use std::path::Path;
 
     use ggmill_core::ReadAt;
-    use ggmill_io::Directory;
+    use ggmill_inspect::{FileKind, sniff};
+    use ggmill_io::{Directory, OpenFailure};
     use ggmill_remote::{Client, ErrorKind, Location, Options};
 
     use super::OpenOptions;
@@ -169,6 +194,35 @@ mod remote {
                 .map_err(|error| explained(&client, &location, error))
         }
 
+        pub(super) fn salvage_remote_or<T>(
+            &self,
+            path: &Path,
+            not_gguf: impl FnOnce(&ggmill_core::Error, &[u8]) -> T,
+        ) -> Result<Result<ggmill_core::Model, T>> {
+            let (client, location) = self.location(path)?;
+            match client.salvage(&location) {
+                Ok(model) => Ok(Ok(model)),
+                Err(error) => match error.format_error() {
+                    Some(format) => {
+                        let bytes = client.open_file(&location).ok();
+                        let bytes = bytes.map(|bytes| content::beginning(&bytes));
+                        Ok(Err(not_gguf(format, &bytes.unwrap_or_default())))
+                    }
+                    None => Err(error.into()),
+                },
+            }
+        }
+
+        pub(super) fn remote_failure(&self, path: &Path) -> Option<OpenFailure> {
+            let (client, location) = self.location(path).ok()?;
+            let error = client.open(&location).err()?;
+            let text = error.to_string();
+            let last = error.name().rsplit('/').next().unwrap_or_default();
+            let rest = text.strip_prefix(error.name()).map(|rest| format!("{last}{rest}"));
+            let is_format = matches!(error.kind(), ErrorKind::Format(_));
+            Some(OpenFailure::new(rest.unwrap_or(text), is_format))
+        }
+
         pub(super) fn remote_bytes(&self, path: &Path) -> Result<Box<dyn ReadAt>> {
             let (client, location) = self.location(path)?;
             Ok(Box::new(client.open_file(&location)?))
@@ -201,6 +255,9 @@ mod remote {
             let is_named = error.name() == location.to_string();
             let bytes = is_named.then(|| client.open_file(location).ok())??;
             let bytes = content::beginning(&bytes);
+            if let Some(FileKind::LfsPointer { .. }) = sniff(&bytes, None) {
+                return Some(Hint::DownloadAddress);
+            }
             content::hint_for(format, &bytes, location.file_name())
         };
         let hint =
@@ -224,6 +281,18 @@ impl OpenOptions {
 
     fn salvage_remote(&self, path: &Path) -> Result<Model> {
         Self::refused(path)
+    }
+
+    fn salvage_remote_or<T>(
+        &self,
+        path: &Path,
+        _: impl FnOnce(&ggmill_core::Error, &[u8]) -> T,
+    ) -> Result<Result<ggmill_core::Model, T>> {
+        Self::refused(path)
+    }
+
+    fn remote_failure(&self, _: &Path) -> Option<OpenFailure> {
+        None
     }
 
     fn remote_bytes(&self, path: &Path) -> Result<Box<dyn ReadAt>> {

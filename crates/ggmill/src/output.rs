@@ -163,6 +163,27 @@ pub(crate) struct ToPlan {
     pub(crate) refusal: Option<Error>,
 }
 
+impl ToPlan {
+    /// Recipes that are written as they are: no check, and no name but that of the destination.
+    pub(crate) fn new(
+        recipes: Vec<Recipe>,
+        source: impl Checkpoint + Send + Sync + 'static,
+        destination: Destination,
+        inputs: Vec<PathBuf>,
+    ) -> Self {
+        Self {
+            recipes,
+            source: Box::new(source),
+            destination,
+            inputs,
+            name: None,
+            other_name: String::new(),
+            rules: None,
+            refusal: None,
+        }
+    }
+}
+
 /// A model that is planned: every tensor with its type, its offset and how it is made. Nothing is
 /// written yet, and every refusal that can be foreseen has been made.
 pub struct Planned<'a> {

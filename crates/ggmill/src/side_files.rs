@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use ggmill_arch::{Architecture, Catalogue};
 use ggmill_convert::read_descriptions;
 use ggmill_core::ByteSize;
+use ggmill_edit::{Edit, EditSyntaxError};
 use ggmill_io::RandomAccess;
 
-use crate::{Error, Result};
+use crate::{Error, Hint, Result};
 
 /// Reads a text of at most `limit` bytes, without the byte order mark that some editors put first.
 /// `-` is standard input, and a pipe (as a shell makes of `<(…)`) is read to its end.
@@ -78,4 +79,24 @@ pub fn read_architectures(paths: &[PathBuf]) -> Result<Vec<Architecture>> {
 /// Returns the architectures that this version knows, and those of these descriptions.
 pub fn catalogue(paths: &[PathBuf]) -> Result<Catalogue> {
     Ok(read_architectures(paths)?.into_iter().fold(Catalogue::new(), Catalogue::with))
+}
+
+/// The longest file that is read to become values of metadata.
+const MAX_VALUES: u64 = 1 << 30;
+
+/// Reads a patch of metadata, a JSON or TOML document of keys and values, as edits. Null removes a
+/// key.
+pub fn read_patch(path: impl AsRef<Path>) -> Result<Vec<Edit>> {
+    let path = path.as_ref();
+    let text = read_text(path, MAX_VALUES)?;
+    let edits = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("toml") => Edit::from_toml(&text),
+        Some("json") => Edit::from_json(&text),
+        _ => Edit::from_document(&text),
+    };
+    edits.map_err(|error| {
+        let is_other =
+            matches!(error, EditSyntaxError::NotTable | EditSyntaxError::OtherDocument(_));
+        Error::from(error).within(path).with_hint(is_other.then_some(Hint::MetadataPatch))
+    })
 }

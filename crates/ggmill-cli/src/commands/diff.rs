@@ -1,24 +1,17 @@
 //! `ggmill diff`: what two models do not have in common.
 
 use std::io::Write as _;
-use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use ggmill_core::Model;
-use ggmill_edit::hash::{Comparison, ToCompare};
-use ggmill_inspect::diff::{DataDiff, Diff, NumericDiff, json, text};
-use ggmill_inspect::{Selection, json as inspect_json, text as inspect_text};
-use ggmill_io::RandomAccess;
-use ggmill_pipeline::{Checkpoint as _, GgufCheckpoint, RunOptions, SourceTensor};
+use ggmill_inspect::diff::{Diff, json, text};
+use ggmill_inspect::{json as inspect_json, text as inspect_text};
 use ggmill_text::Glob;
 
-use crate::commands::extract::fits_any;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
-use crate::outputs::refuse_interrupted;
 use crate::paths::shown;
-use crate::progress::Bar;
-use crate::source::open_whole;
+use crate::progress::{Bars, with_bars};
+use crate::source::open_model;
 
 /// Compare two models: metadata, tensors and tensor values
 #[derive(Debug, clap::Args)]
@@ -56,94 +49,19 @@ pub(crate) struct Args {
     json: bool,
 }
 
-impl Args {
-    fn selection(&self) -> Selection {
-        let metadata = self.metadata || !self.key.is_empty();
-        let tensors = self.tensors.is_some();
-        let mut selection = Selection::metadata(self.key.clone());
-        selection.metadata = metadata || !tensors;
-        selection.tensors = tensors || !metadata;
-        selection.names = self.tensors.clone().unwrap_or_default();
-        selection
-    }
-}
-
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let (a, b) = (open(&args.a)?, open(&args.b)?);
-    let selection = args.selection();
-    let files = || a.parts().iter().chain(b.parts());
-    fits_any("key", &selection.keys, || {
-        files().flat_map(|file| file.metadata().iter()).map(|entry| entry.key())
-    })?;
-    if selection.tensors {
-        let (a, b) = (
-            GgufCheckpoint::new(a).map_err(Failure::new)?,
-            GgufCheckpoint::new(b).map_err(Failure::new)?,
-        );
-        fits_any("tensor", &selection.names, || {
-            a.tensors().iter().chain(b.tensors()).map(SourceTensor::name)
-        })?;
-        let mut diff = Diff::of(a.model(), b.model(), &selection).map_err(Failure::new)?;
-        compare(&mut diff, &a, &b, args.data, console)?;
-        return show(&diff, args, console);
+    let bars = Bars::new(console);
+    let (a, b) = (open_model(&args.a)?, open_model(&args.b)?);
+    let mut builder = ggmill::diff(&a, &b)?.keys(args.key.iter().cloned()).numeric(args.data);
+    if args.metadata {
+        builder = builder.metadata();
     }
-    let diff = Diff::of(&a, &b, &selection).map_err(Failure::new)?;
+    if let Some(names) = &args.tensors {
+        builder = builder.tensors(names.iter().cloned());
+    }
+    let diff = with_bars!(builder, bars).run()?;
+    bars.clear();
     show(&diff, args, console)
-}
-
-fn open(path: &Path) -> Result<Model, Failure> {
-    let model = open_whole(path)?;
-    refuse_interrupted(&ggmill_io::files(&model).map(RandomAccess::path).collect::<Vec<_>>())?;
-    Ok(model)
-}
-
-/// Compares the data of tensors that both have, in one shape.
-fn compare(
-    diff: &mut Diff<'_>,
-    a: &GgufCheckpoint,
-    b: &GgufCheckpoint,
-    numeric: bool,
-    console: Console,
-) -> Result<(), Failure> {
-    let comparable = |(_, pair): &(usize, &ggmill_inspect::diff::TensorPair<'_>)| {
-        pair.has_same_shape() && (numeric || pair.has_same_type())
-    };
-    let both = diff.tensors().unwrap_or_default().iter().enumerate().filter(comparable).filter_map(
-        |(number, pair)| {
-            let (a, b) = pair.both()?;
-            Some((number, ToCompare { a: a.number, b: b.number }))
-        },
-    );
-    let (numbers, pairs): (Vec<usize>, Vec<ToCompare>) = both.unzip();
-    let mut bar = Bar::new(console);
-    let found = ggmill_edit::hash::compare(
-        a,
-        b,
-        &pairs,
-        numeric,
-        &RunOptions::default(),
-        &mut |progress| {
-            bar.update(progress.written, progress.total, progress.tensor);
-            ControlFlow::Continue(())
-        },
-    )
-    .map_err(Failure::new)?;
-    for (number, found) in numbers.into_iter().zip(found) {
-        diff.set_data(number, data(&found));
-    }
-    Ok(())
-}
-
-fn data(found: &Comparison) -> DataDiff {
-    let numeric = found.numeric.map(|error| NumericDiff {
-        max_abs: error.max_abs,
-        max_at: error.max_at,
-        rmse: error.rmse,
-        relative: error.relative,
-        cosine: error.cosine,
-        non_finite: error.non_finite,
-    });
-    DataDiff { first_byte: found.first_byte, different_bytes: found.different_bytes, numeric }
 }
 
 fn show(diff: &Diff<'_>, args: &Args, console: Console) -> Result<Status, Failure> {

@@ -1,28 +1,22 @@
 //! `ggmill hash`: what the weights are, and whether they are what a manifest says.
 
 use std::io::{self, Write};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_core::{RawStr, ReadAt as _};
+use ggmill::{HashList, HashReport};
 use ggmill_edit::hash::{
-    Conclusion, FileSums, HashKind, HashLine, HashSubject, Manifest, Verdict, file_sha256,
+    Conclusion, FileSums, HashKind, HashLine, HashSubject, Manifest, Verdict,
 };
-use ggmill_pipeline::{Checkpoint as _, RunOptions};
 use ggmill_text::LosslessStr;
 use serde_json::json;
 
 use crate::console::Console;
 use crate::each::each;
 use crate::outcome::{Failure, Status};
-use crate::outputs::inputs_of;
 use crate::paths::shown;
-use crate::progress::Bar;
-use crate::source::{file_names, open_bytes, open_checkpoint};
-use crate::text_file::read_bytes;
-
-/// A manifest is text about tensors; one of a million tensors and four hashes stays below this.
-const MAX_MANIFEST_LEN: u64 = 64 << 20;
+use crate::progress::{Bars, with_bars};
+use crate::remote;
+use crate::source::open_model;
 
 /// Hash a model's weights, per tensor and in total, or verify them against a manifest
 #[derive(Debug, clap::Args)]
@@ -93,106 +87,44 @@ impl Args {
 
 /// Hashes each model. If one cannot be read, the others are hashed nevertheless.
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let claims = args.check.as_deref().map(|path| read_claims(path, args)).transpose()?;
-    let manifest = match claims {
-        Some((path, Claimed::Files(sums))) => {
-            return each(&args.files, console, |_, file| {
-                check_file(file, args, (path, &sums), console)
-            });
+    let list = args.check.as_deref().map(|path| Ok((path, HashList::read(path)?)));
+    let list = list.transpose().map_err(|error: ggmill::Error| error)?;
+    match &list {
+        Some((path, HashList::Files(sums))) => {
+            if let Some(other) = args.kinds().iter().find(|kind| **kind != HashKind::Sha256) {
+                return Err(Failure::new(format_args!(
+                    "{}: contains SHA-256 hashes of whole files, but {other} was requested",
+                    shown(path)
+                )));
+            }
+            each(&args.files, console, |_, file| check_file(file, args, (path, sums), console))
         }
-        Some((path, Claimed::Weights(manifest))) => Some((path, manifest)),
-        None => None,
-    };
-    each(&args.files, console, |_, path| hash_one(path, args, manifest.as_ref(), console))
+        Some((path, HashList::Weights(manifest))) => {
+            each(&args.files, console, |_, file| {
+                hash_one(file, args, Some((path, manifest)), console)
+            })
+        }
+        _ => each(&args.files, console, |_, file| hash_one(file, args, None, console)),
+    }
 }
 
 fn hash_one(
     path: &Path,
     args: &Args,
-    manifest: Option<&(&Path, Manifest)>,
+    manifest: Option<(&Path, &Manifest)>,
     console: Console,
 ) -> Result<Status, Failure> {
-    let checkpoint = open_checkpoint(path)?;
-    inputs_of(&checkpoint)?;
-    let file = shown(path).to_string();
-    let files = file_names(checkpoint.model());
-    let files: Vec<&str> = files.iter().map(String::as_str).collect();
-    let claims = manifest.map(|(_, manifest)| {
-        match (manifest.about(&file, &files), manifest.only_model()) {
-            // The model has another name now, or lies in shards.
-            (claims, Some(other)) if claims.kinds().is_empty() => {
-                tell_of_name(other, &file, console);
-                manifest.about(other, &[])
-            }
-            (claims, _) => claims,
-        }
-    });
-    let mut kinds = args.kinds();
-    if kinds.is_empty() {
-        let strongest = claims.as_ref().and_then(|claims| claims.kinds().first().copied());
-        kinds.push(strongest.unwrap_or(HashKind::Xxh64));
+    let bars = Bars::new(console);
+    let model = open_model(path)?;
+    let mut builder = ggmill::hash(&model)?.kinds(&args.kinds()).tensors(!args.no_layer);
+    if let Some((_, manifest)) = manifest {
+        builder = builder.manifest(manifest);
     }
-
-    let mut bar = Bar::new(console);
-    let options = RunOptions::default();
-    let hashes =
-        ggmill_edit::hash::hash(&checkpoint, &kinds, !args.no_layer, &options, &mut |progress| {
-            bar.update(progress.written, progress.total, progress.tensor);
-            ControlFlow::Continue(())
-        })
-        .map_err(Failure::new)?;
-    drop(bar);
-
-    let names: Vec<RawStr<'_>> =
-        checkpoint.tensors().iter().map(ggmill_pipeline::SourceTensor::name).collect();
-    let mut lines = hashes.lines(&names);
-    let (Some((path, manifest)), Some(claims)) = (manifest, claims) else {
-        print(&lines, &file, None, args, console)?;
-        return Ok(Status::Fine);
-    };
-    let conclusion = claims.verify(&mut lines, &kinds, !args.no_layer);
-    let checked = Checked { path, kinds: &manifest.kinds(), conclusion };
-    print(&lines, &file, Some(checked), args, console)?;
-    Ok(if conclusion == Conclusion::Success { Status::Fine } else { Status::Findings })
-}
-
-/// Says which hashes a file is compared with that has another name in the list.
-fn tell_of_name(listed: &str, file: &str, console: Console) {
-    console.note(format_args!(
-        "all hashes in the list are of {listed:?}; they are compared with those of {file}"
-    ));
-}
-
-/// What a file of hashes is about.
-enum Claimed {
-    /// The weights of models.
-    Weights(Manifest),
-    /// Whole files.
-    Files(FileSums),
-}
-
-fn read_claims<'a>(path: &'a Path, args: &Args) -> Result<(&'a Path, Claimed), Failure> {
-    let text = read_bytes(path, MAX_MANIFEST_LEN)?;
-    let text = String::from_utf8_lossy(&text);
-    let manifest = Manifest::parse(&text);
-    if !manifest.kinds().is_empty() {
-        return Ok((path, Claimed::Weights(manifest)));
-    }
-    let sums = FileSums::parse(&text);
-    if sums.is_empty() {
-        let hint = "expected lines with a kind (xxh64, sha1, sha256, blake3, uuid), a digest and a \
-                    file, for a tensor followed by a colon and its name; or the output of \
-                    sha256sum";
-        return Err(Failure::new(format_args!("{}: contains no line with a hash", shown(path)))
-            .with_hint(Some(hint.to_owned())));
-    }
-    if let Some(other) = args.kinds().iter().find(|kind| **kind != HashKind::Sha256) {
-        return Err(Failure::new(format_args!(
-            "{}: contains SHA-256 hashes of whole files, but {other} was requested",
-            shown(path)
-        )));
-    }
-    Ok((path, Claimed::Files(sums)))
+    let report = with_bars!(builder, bars).run()?;
+    bars.clear();
+    let kinds = manifest.map(|(_, manifest)| manifest.kinds()).unwrap_or_default();
+    let list = manifest.map(|(path, _)| (path, &*kinds));
+    finish(&report, path, list, args, console)
 }
 
 /// Checks a file against the SHA-256 of its bytes.
@@ -202,28 +134,28 @@ fn check_file(
     (list, sums): (&Path, &FileSums),
     console: Console,
 ) -> Result<Status, Failure> {
-    let source = open_bytes(file)?;
-    let mut bar = Bar::new(console);
-    // One request for several pieces.
-    source.prefetch(std::slice::from_ref(&(0..source.len())));
-    let digest = file_sha256(&source, &mut |progress| {
-        bar.update(progress.written, progress.total, progress.tensor);
-        ControlFlow::Continue(())
-    });
-    drop(bar);
-    let digest = digest.map_err(|error| Failure::new(format_args!("{}: {error}", shown(file))))?;
-    let name = shown(file).to_string();
-    let digest = digest.to_string();
-    let (line, conclusion) = match (sums.verify(&name, &digest), sums.only_file()) {
-        ((_, Conclusion::MissingEntry), Some(other)) => {
-            tell_of_name(other, &name, console);
-            sums.verify(other, &digest)
-        }
-        (verified, _) => verified,
-    };
-    let checked = Checked { path: list, kinds: &[HashKind::Sha256], conclusion };
-    print(&[line], &name, Some(checked), args, console)?;
-    Ok(if conclusion == Conclusion::Success { Status::Fine } else { Status::Findings })
+    let bars = Bars::new(console);
+    let builder = ggmill::hash_file(file, sums)?.open_with(remote::options(file)?);
+    let report = with_bars!(builder, bars).run()?;
+    bars.clear();
+    finish(&report, file, Some((list, &[HashKind::Sha256])), args, console)
+}
+
+/// Prints hashes, and the verdict of the list they were compared with.
+fn finish(
+    report: &HashReport<'_>,
+    file: &Path,
+    list: Option<(&Path, &[HashKind])>,
+    args: &Args,
+    console: Console,
+) -> Result<Status, Failure> {
+    let conclusion = report.conclusion();
+    let checked = list
+        .zip(conclusion)
+        .map(|((path, kinds), conclusion)| Checked { path, kinds, conclusion });
+    print(report.lines(), &shown(file).to_string(), checked, args, console)?;
+    let holds = conclusion.is_none_or(|conclusion| conclusion == Conclusion::Success);
+    Ok(if holds { Status::Fine } else { Status::Findings })
 }
 
 /// A list of hashes that lines were compared with, and the result.

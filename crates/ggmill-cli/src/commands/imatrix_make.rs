@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     refuse_interrupted(&inputs)?;
     inputs.extend(args.text.path().filter(|path| path.is_file()).cloned());
     let mut run = imatrix_run(args)?;
-    Output::new(&args.output, &inputs, args.force || run.earlier().is_some(), false)?;
+    Output::new(&args.output, &inputs, args.force || run.earlier().is_some())?;
     let chunks = args.text.chunks(&args.file, None, console)?;
     let wanted = chunks.part(args.from_chunk, args.chunks);
     let wanted = wanted.map_err(Failure::new)?;

@@ -3,22 +3,20 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use ggmill::Model;
 use ggmill_core::{FileType, RawStr};
-use ggmill_edit::{LoraAdapter, merge_adapters};
 use ggmill_pipeline::formats::PeftAdapter;
-use ggmill_pipeline::{GgufCheckpoint, SplitOptions};
 
 use crate::commands::convert::{Place, run_planned};
 use crate::commands::quantize::without_ending;
 use crate::console::Console;
-use crate::making::Making;
+use crate::making::make;
 use crate::outcome::{Failure, Status};
-use crate::outputs::{Output, inputs_of};
+use crate::outputs::{look_ahead, look_ahead_shards};
 use crate::paths::shown;
-use crate::progress::Bars;
+use crate::progress::{Bars, with_bars};
 use crate::shard_limit::ShardLimitArgs;
-use crate::shards::MakingShards;
-use crate::source::open_checkpoint;
+use crate::source::open_model;
 
 /// Merge LoRA adapters into a model; convert adapters
 #[derive(Debug, clap::Args)]
@@ -198,58 +196,29 @@ fn run_merge(args: &Merge, console: Console) -> Result<Status, Failure> {
     let (base, typed) = args.files()?;
     let files: Vec<PathBuf> =
         typed.iter().map(|(path, _)| path.clone()).chain([base.to_owned()]).collect();
-    let cut = args.shard_limit.options();
-    let prefix = without_ending(&args.output);
-    let to = match cut {
-        None => To::File(Output::new(&args.output, &files, args.force, args.dry_run)?),
-        Some(cut) => {
-            let shards = MakingShards {
-                prefix: &prefix,
-                inputs: &[],
-                force: args.force,
-                dry_run: args.dry_run,
-                json: args.json,
-            };
-            To::Shards(shards.look_ahead()?, cut)
-        }
-    };
-    let base = open_checkpoint(base)?;
-    let opened: Vec<GgufCheckpoint> =
-        typed.iter().map(|(path, _)| open_adapter(path)).collect::<Result<_, _>>()?;
-    let mut inputs = inputs_of(&base)?;
-    for file in &opened {
-        inputs.extend(inputs_of(file)?);
+    let split = args.shard_limit.options();
+    match split {
+        None => look_ahead(&args.output, &files, args.force)?,
+        Some(_) => look_ahead_shards(&without_ending(&args.output))?,
     }
-    let adapters: Vec<LoraAdapter<'_>> =
-        opened.iter().map(LoraAdapter::new).collect::<Result<_, _>>().map_err(Failure::new)?;
-    let scaled: Vec<(&LoraAdapter<'_>, f32)> =
-        adapters.iter().zip(&typed).map(|(adapter, (_, scale))| (adapter, *scale)).collect();
-    let (recipe, sources) = merge_adapters(&base, &scaled).map_err(Failure::new)?;
-    match to {
-        To::File(output) => {
-            let plan = recipe.plan(&sources).map_err(Failure::new)?;
-            Making { output, inputs: &inputs, json: args.json }.run(&plan, &sources, console)
-        }
-        To::Shards(shards, cut) => {
-            let recipes = recipe.split(&cut).map_err(Failure::new)?;
-            let shards = MakingShards { inputs: &inputs, ..shards };
-            shards.run(recipes, &sources, console).map(|(status, _)| status)
-        }
+    let bars = Bars::new(console);
+    let mut builder = ggmill::merge_lora(&open_model(base)?)?.overwrite(args.force);
+    for (path, scale) in &typed {
+        builder = builder.adapter(&open_adapter(path)?, *scale)?;
     }
+    if let Some(split) = split {
+        builder = builder.split(split.limit);
+    }
+    let planned = with_bars!(builder, bars).plan(&args.output)?;
+    make(planned, args.dry_run, args.json, &bars, console)
 }
 
-/// What a merged model is written to.
-enum To<'a> {
-    File(Output<'a>),
-    Shards(MakingShards<'a>, SplitOptions),
-}
-
-/// Opens an adapter. One as PEFT saves them has to be converted first, and is told so.
-fn open_adapter(path: &Path) -> Result<GgufCheckpoint, Failure> {
+/// Opens an adapter. An adapter as PEFT saves it has to be converted first: the error says so.
+fn open_adapter(path: &Path) -> Result<Model, Failure> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = if path.is_dir() { path } else { parent.unwrap_or(Path::new(".")) };
     let is_weights = || path.is_dir() || path.extension().is_none_or(|found| found != "gguf");
-    open_checkpoint(path).map_err(|failure| {
+    open_model(path).map_err(|failure| {
         if !(is_weights() && PeftAdapter::is_at(directory)) {
             return failure;
         }

@@ -1,24 +1,20 @@
 //! `ggmill merge`: shards become one file again.
 
 use std::io::Write as _;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use ggmill::OpenOptions;
 use ggmill_core::Model;
-use ggmill_core::RawStr;
 use ggmill_edit::Parts;
-use ggmill_io::RandomAccess;
-use ggmill_pipeline::GgufCheckpoint;
 
 use crate::commands::inspect;
 use crate::console::Console;
-use crate::making::Making;
+use crate::making::{print_planned, print_written};
 use crate::outcome::{Failure, Status};
-use crate::outputs::{Output, inputs_of, refuse_inputs};
+use crate::outputs::look_ahead;
 use crate::paths::shown;
-use crate::progress::Bar;
+use crate::progress::{Bars, with_bars};
 use crate::remote;
-use crate::source::{open_alone, open_whole};
 
 /// Merge the shards of a model into one file
 #[derive(Debug, clap::Args)]
@@ -72,53 +68,50 @@ impl Args {
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let (shards, output) = shards_and_output(args)?;
-    let shards = &*expanded(shards)?;
-    let output = Output::new(output, shards, args.force, args.dry_run)?;
-    if shards.iter().any(Parts::is_name_of_one) {
-        return join_parts(args, shards, output, console);
-    }
-    if let Some(remote) = shards.iter().find(|shard| remote::is_remote(shard))
-        && args.delete_shards
-    {
-        let message = format!("{}: is not on this machine, so it cannot be deleted", shown(remote));
-        return Err(Failure::new(message));
-    }
-    let checkpoint = GgufCheckpoint::new(opened(shards)?).map_err(Failure::new)?;
-    let inputs = inputs_of(&checkpoint)?;
-
-    let plan = ggmill_edit::merge(&checkpoint)
-        .and_then(|recipe| recipe.plan(&checkpoint))
-        .map_err(Failure::new)?;
-    let making = Making { output, inputs: &inputs, json: args.json };
-    making.run_then(&plan, &checkpoint, console, || {
-        if args.delete_shards {
-            let written = GgufCheckpoint::open(output.path()).map_err(Failure::new)?;
-            ggmill_edit::verify(&written, &plan, &checkpoint).map_err(kept)?;
-            delete(&inputs, console)?;
+    let shards = expanded(shards)?;
+    look_ahead(output, &shards, args.force)?;
+    let remote = shards.iter().find(|shard| remote::is_remote(shard));
+    let options = remote.map_or_else(|| Ok(OpenOptions::new()), |path| remote::options(path))?;
+    let bars = Bars::new(console);
+    let builder = ggmill::merge(shards)?
+        .overwrite(args.force)
+        .delete_shards(args.delete_shards)
+        .open_with(options);
+    let plan = with_bars!(builder, bars).plan(output)?;
+    if args.dry_run {
+        match plan.planned() {
+            Some(planned) => print_planned(planned, args.json, console)?,
+            None => {
+                let mut out = console.text();
+                if args.json {
+                    ggmill_text::json::write_pretty(&mut out, &plan.document()?)?;
+                } else {
+                    let (parts, len) = (plan.inputs().len(), plan.total_len());
+                    let output = shown(output);
+                    writeln!(
+                        out,
+                        "{output}: {parts} parts, {len} bytes in all; nothing was written"
+                    )?;
+                }
+                out.flush()?;
+                plan.check_outputs()?;
+            }
         }
-        Ok(())
-    })
-}
-
-/// The model that shards are: one of them stands for all.
-fn opened(shards: &[PathBuf]) -> Result<Model, Failure> {
-    let together = |is_of_set: bool| {
-        is_of_set.then(|| "pass only one shard: the others are found from its name".to_owned())
-    };
-    let is_remote = shards.iter().any(|shard| remote::is_remote(shard));
-    match shards {
-        [one] if is_remote => open_whole(one),
-        several if is_remote => {
-            let opened = several.iter().map(|shard| open_alone(shard)).collect::<Result<_, _>>()?;
-            Model::from_shards(opened)
-                .map_err(|error| Failure::new(error).with_hint(together(true)))
-        }
-        [one] => ggmill_io::open(one).map_err(Failure::new),
-        several => ggmill_io::open_shards(several).map_err(|error| {
-            let is_of_set = error.kind() == ggmill_io::ErrorKind::Shards;
-            Failure::new(error).with_hint(together(is_of_set && several.len() > 1))
-        }),
+        return Ok(Status::Fine);
     }
+    let merged = plan.write()?;
+    bars.clear();
+    if let Some(written) = merged.written() {
+        return print_written(written, args.json, console);
+    }
+    if args.json {
+        let mut out = console.bytes();
+        ggmill_text::json::write_pretty(&mut out, &merged.document()?)?;
+        out.flush()?;
+        return Ok(Status::Fine);
+    }
+    console.note(format_args!("wrote {}", shown(merged.path())));
+    inspect::summarize(merged.path(), console)
 }
 
 /// The shards with patterns such as `model-*.gguf` replaced by the files that fit, where the shell
@@ -179,93 +172,4 @@ fn shards_and_output(args: &Args) -> Result<(&[PathBuf], &Path), Failure> {
 
 fn is_part(file: &Model) -> bool {
     ggmill_core::Split::of(&file.metadata()).ok().flatten().is_some_and(|split| split.is_part())
-}
-
-/// Puts together what was cut by its bytes.
-fn join_parts(
-    args: &Args,
-    paths: &[PathBuf],
-    output: Output<'_>,
-    console: Console,
-) -> Result<Status, Failure> {
-    let parts = Parts::open(paths).map_err(Failure::new)?;
-    let inputs: Vec<PathBuf> = parts.files().iter().map(|file| file.path().to_owned()).collect();
-    let (path, len) = (output.path(), parts.total_len());
-    refuse_inputs(path, &inputs)?;
-    if args.delete_shards && parts.surplus() > 0 {
-        let message = format!(
-            "the parts have {} bytes more than the model they belong to: one of them is too long, \
-             so none is deleted",
-            parts.surplus()
-        );
-        return Err(Failure::new(message)
-            .with_hint(Some("without --delete-shards they are concatenated anyway".to_owned())));
-    }
-    let write_json = |written: bool| -> Result<(), Failure> {
-        let paths: Vec<_> = inputs.iter().map(|path| path.to_string_lossy()).collect();
-        let result = serde_json::json!({
-            "schema": "ggmill.join/1", "output": path.to_string_lossy(), "written": written, "file_size": parts.total_len(), "parts": paths,
-        });
-        let mut out = console.bytes();
-        ggmill_text::json::write_pretty(&mut out, &result)?;
-        Ok(out.flush()?)
-    };
-    if args.dry_run {
-        if args.json {
-            write_json(false)?;
-        } else {
-            let mut out = console.text();
-            writeln!(
-                out,
-                "{}: {} parts, {} bytes in all; nothing was written",
-                shown(path),
-                inputs.len(),
-                parts.total_len()
-            )?;
-            out.flush()?;
-        }
-        return output.end_dry_run(&inputs, len).map(|()| Status::Fine);
-    }
-    let sink = output.start(&inputs, len)?;
-    let mut bar = Bar::new(console);
-    let sink = parts.join(sink, &mut |progress| {
-        bar.update(progress.written, progress.total, progress.tensor);
-        ControlFlow::Continue(())
-    });
-    sink.map_err(Failure::new)?.commit().map_err(Failure::new)?;
-    drop(bar);
-    if args.delete_shards {
-        parts.verify(&RandomAccess::open(path).map_err(Failure::new)?).map_err(kept)?;
-        delete(&inputs, console)?;
-    }
-    if args.json {
-        write_json(true)?;
-        return Ok(Status::Fine);
-    }
-    console.note(format_args!("wrote {}", shown(path)));
-    inspect::summarize(path, console)
-}
-
-fn kept(error: ggmill_pipeline::Error) -> Failure {
-    Failure::new(error).with_hint(Some("no shard was deleted".to_owned()))
-}
-
-/// Deletes files that have been read from, and says which ones are left when that fails.
-fn delete(paths: &[PathBuf], console: Console) -> Result<(), Failure> {
-    for (number, path) in paths.iter().enumerate() {
-        std::fs::remove_file(path).map_err(|error| {
-            let left = paths.len() - number;
-            let message =
-                format!("{}: cannot delete: {}", shown(path), RawStr::from(&*error.to_string()));
-            Failure::new(message).with_hint(Some(format!(
-                "the file was written; {left} of {} shards remain",
-                paths.len()
-            )))
-        })?;
-    }
-    console.note(format_args!(
-        "deleted {} shards after comparing them with the written file",
-        paths.len()
-    ));
-    Ok(())
 }

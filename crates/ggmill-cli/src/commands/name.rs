@@ -1,19 +1,16 @@
 //! `ggmill name`: file names by the naming convention.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Subcommand;
-use ggmill_core::{FileName, NamingError, RawStr, ShardName, Split, keys, suggested_file_name};
+use ggmill_core::{FileName, RawStr};
 use serde_json::json;
 
 use crate::console::Console;
-use crate::gather::{Files, models};
 use crate::outcome::{Failure, Status};
-use crate::outputs::refuse_interrupted;
 use crate::paths::{file_name, shown};
 use crate::remote;
-use crate::source::open_alone;
 
 /// Parse, check and build file names that follow the GGUF naming convention
 #[derive(Debug, clap::Args)]
@@ -71,7 +68,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         Action::Check { names } => check(names, console),
         Action::Build { file } => {
             let mut out = console.text();
-            writeln!(out, "{}", built(file)?)?;
+            writeln!(out, "{}", ggmill::suggested_name(file, &remote::options(file)?)?)?;
             out.flush()?;
             Ok(Status::Fine)
         }
@@ -152,105 +149,13 @@ fn check(paths: &[PathBuf], console: Console) -> Result<Status, Failure> {
     Ok(status)
 }
 
-/// The name that the metadata of a file give it.
-fn built(path: &Path) -> Result<String, Failure> {
-    let file = open_alone(path)?;
-    let split = Split::of(&file.metadata()).ok().flatten().filter(Split::is_part);
-    // A shard has the name of its model, which the first of them knows; one with metadata of its
-    // own needs no other.
-    let whole = || {
-        remote::open(path, false)
-            .unwrap_or_else(|| ggmill_io::open(path).map_err(|error| Failure::new(&error)))
-    };
-    let set = match split.map(|_| whole()).transpose() {
-        Err(failure) if file.metadata().get(keys::GENERAL_ARCHITECTURE).is_none() => {
-            return Err(failure);
-        }
-        set => set.ok().flatten(),
-    };
-    let label = match &set {
-        Some(model) => ggmill_core::size_label(
-            model.tensors().iter().map(|tensor| (tensor.name(), tensor.shape())),
-        ),
-        None => ggmill_core::size_label(
-            file.tensors().iter().map(|tensor| (tensor.name(), tensor.shape())),
-        ),
-    };
-    let metadata = set.as_ref().map_or_else(|| file.metadata(), ggmill_core::Model::metadata);
-    suggested_file_name(&metadata, label, split).map_err(|error| match error {
-        NamingError::Unconventional(_) => Failure::new(error),
-        missing => Failure::new(format_args!("{}: {missing}", shown(path))).with_hint(Some(
-            "`ggmill edit` sets the keys: general.basename, general.size_label, general.finetune, \
-             general.version"
-                .to_owned(),
-        )),
-    })
-}
-
-/// Works out every new name before any file gets its own, so that a file without one, or two of one
-/// name, leave all as they are. Any shard of a set stands for all of them: a set in which some have
-/// another name cannot be read.
 fn rename(paths: &[PathBuf], dry_run: bool, console: Console) -> Result<Status, Failure> {
-    if let Some(path) = paths.iter().find(|path| remote::is_remote(path)) {
-        return Err(Failure::new(format_args!(
-            "{}: is not on this machine, so it cannot be renamed",
-            shown(path)
-        )));
-    }
-    let mut planned: Vec<(PathBuf, PathBuf)> = Vec::with_capacity(paths.len());
-    for files in models(paths.to_vec()) {
-        for (path, target) in new_names(files)? {
-            refuse_interrupted(&[&path])?;
-            if target == path {
-                continue;
-            }
-            if let Some((other, _)) = planned.iter().find(|(_, known)| *known == target) {
-                return Err(Failure::new(format_args!(
-                    "{} and {} would both be renamed to {}",
-                    shown(other),
-                    shown(&path),
-                    shown(&target)
-                )));
-            }
-            if target.symlink_metadata().is_ok() {
-                return Err(Failure::new(format_args!(
-                    "{} would be renamed to {}, which already exists",
-                    shown(&path),
-                    shown(&target)
-                )));
-            }
-            planned.push((path, target));
-        }
-    }
-    if !dry_run {
-        ggmill_io::rename_all(&planned).map_err(Failure::new)?;
-    }
+    let rename = ggmill::rename(paths)?;
+    let names = if dry_run { rename.names().to_vec() } else { rename.apply()? };
     let mut out = console.text();
-    for (path, target) in planned {
+    for (path, target) in names {
         writeln!(out, "{} -> {}", shown(&path), shown(&target))?;
     }
     out.flush()?;
     Ok(Status::Fine)
-}
-
-/// The models: files, or any shard of a split model, of which all shards are renamed
-fn new_names(files: Files) -> Result<Vec<(PathBuf, PathBuf)>, Failure> {
-    let Some(first) = files.first() else { return Ok(Vec::new()) };
-    // A shard that is missing would keep its old name, wherever it is.
-    if ggmill_io::shard_name(first).is_some_and(|name| name.count() > 1) {
-        ggmill_io::open(first).map_err(|error| {
-            let hint = "all shards of a set are renamed together, so all of them must exist";
-            Failure::new(&error).with_hint(Some(hint.to_owned()))
-        })?;
-    }
-    let name = built(first)?;
-    let Some(of_set) = ShardName::parse(&name).filter(|_| files.len() > 1) else {
-        let target = first.with_file_name(&name);
-        return Ok(files.into_iter().take(1).map(|path| (path, target.clone())).collect());
-    };
-    let numbered = files.into_iter().zip(1..).map(|(path, number)| {
-        let target = path.with_file_name(of_set.sibling(number));
-        (path, target)
-    });
-    Ok(numbered.collect())
 }

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use ggmill_core::{Alignment, Endian};
 use ggmill_edit::RepackOptions;
-use ggmill_pipeline::Plan;
 
 use crate::console::Console;
-use crate::making::Making;
+use crate::making::make;
 use crate::outcome::{Failure, Status};
-use crate::outputs::{Output, inputs_of};
-use crate::source::open_checkpoint;
+use crate::outputs::look_ahead;
+use crate::progress::{Bars, with_bars};
+use crate::source::open_model;
 
 /// Rewrite a model with a different alignment, byte order or format version
 #[derive(Debug, clap::Args)]
@@ -92,29 +92,19 @@ fn alignment(text: &str) -> Result<Alignment, String> {
 const MAX_ALIGNMENT: u64 = 1 << 24;
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let inputs = std::slice::from_ref(&args.file);
-    let output = Output::new(&args.output, inputs, args.force, args.dry_run)?;
-    let checkpoint = open_checkpoint(&args.file)?;
-    let inputs = inputs_of(&checkpoint)?;
-    let plan = ggmill_edit::repack(&checkpoint, &args.form.into())
-        .and_then(|recipe| recipe.plan(&checkpoint))
-        .map_err(Failure::new)?;
-    warn_of_alignment(&plan, console);
-    if checkpoint.model().parts().len() > 1 {
-        console.note(format_args!(
-            "{} shards are written as one file",
-            checkpoint.model().parts().len()
-        ));
+    look_ahead(&args.output, std::slice::from_ref(&args.file), args.force)?;
+    let bars = Bars::new(console);
+    let model = open_model(&args.file)?;
+    let mut builder = with_bars!(ggmill::repack(&model)?.overwrite(args.force), bars);
+    let Form { align, endian, format_version } = args.form;
+    if let Some(alignment) = align {
+        builder = builder.alignment(alignment);
     }
-    Making { output, inputs: &inputs, json: args.json }.run(&plan, &checkpoint, console)
-}
-
-/// The C reader takes powers of two alone.
-pub(crate) fn warn_of_alignment(plan: &Plan, console: Console) {
-    let alignment = plan.layout().alignment();
-    if !alignment.is_power_of_two() {
-        console.warn(format_args!(
-            "alignment {alignment} is not a power of two; llama.cpp rejects such files"
-        ));
+    if let Some(order) = endian {
+        builder = builder.endian(order.into());
     }
+    if let Some(version) = format_version {
+        builder = builder.version(version);
+    }
+    make(builder.plan(&args.output)?, args.dry_run, args.json, &bars, console)
 }

@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-use ggmill_pipeline::{ShardLimit, SplitOptions};
+use ggmill_pipeline::ShardLimit;
 
 use crate::byte_size::byte_size;
 use crate::commands::merge;
 use crate::console::Console;
+use crate::making::make;
 use crate::outcome::{Failure, Status};
-use crate::outputs::inputs_of;
-use crate::shards::MakingShards;
-use crate::source::open_checkpoint;
+use crate::progress::{Bars, with_bars};
+use crate::source::open_model;
 
 /// Split a model into shards
 #[derive(Debug, clap::Args)]
@@ -59,20 +59,13 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         let args = merge::Args::of(&args.file, &args.prefix, args.force, args.dry_run, args.json);
         return merge::run(&args, console);
     }
-    let checkpoint = open_checkpoint(&args.file)?;
-    let inputs = inputs_of(&checkpoint)?;
-    let making = MakingShards {
-        prefix: &args.prefix,
-        inputs: &inputs,
-        force: args.force,
-        dry_run: args.dry_run,
-        json: args.json,
-    }
-    .look_ahead()?;
-    let mut options = SplitOptions::new(
-        args.max_size.map_or(ShardLimit::Tensors(args.max_tensors), ShardLimit::Bytes),
-    );
-    options.no_tensor_first = args.no_tensor_first_split;
-    let recipes = ggmill_pipeline::split(&checkpoint, &options).map_err(Failure::new)?;
-    making.run(recipes, &checkpoint, console).map(|(status, _)| status)
+    let bars = Bars::new(console);
+    let model = open_model(&args.file)?;
+    let limit = args.max_size.map_or(ShardLimit::Tensors(args.max_tensors), ShardLimit::Bytes);
+    let builder = ggmill::split(&model)?
+        .limit(limit)
+        .no_tensor_first(args.no_tensor_first_split)
+        .overwrite(args.force);
+    let planned = with_bars!(builder, bars).plan(&args.prefix)?;
+    make(planned, args.dry_run, args.json, &bars, console)
 }

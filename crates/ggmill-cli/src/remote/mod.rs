@@ -8,9 +8,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ggmill::OpenOptions;
-use ggmill_core::{Model, ReadAt};
+use ggmill_core::Model;
 use ggmill_inspect::{FileKind, SNIFFED, sniff};
-use ggmill_io::OpenFailure;
 use ggmill_remote::{Advice, Client, Error, ErrorKind, Location};
 
 use crate::content::hint_for_content;
@@ -55,14 +54,6 @@ pub(crate) fn shown(path: &Path) -> Option<String> {
 /// The name of the file that an argument names, where that is not a path.
 pub(crate) fn file_name(path: &Path) -> Option<String> {
     location(path).ok()??.file_name().map(str::to_owned)
-}
-
-/// The arguments that name the shards of the set that one is of, whether they are there or not;
-/// `None` for a path, and for a file that is of no set.
-pub(crate) fn siblings(path: &Path) -> Option<Vec<PathBuf>> {
-    let location = location(path).ok()??;
-    let set = location.siblings()?.map(|shard| shard.to_address().into());
-    Some(set.collect())
 }
 
 /// The client for a location: one for S3, one for all else.
@@ -142,28 +133,6 @@ pub(crate) fn salvage<T>(
             }
             None => Err(failure(&error)),
         },
-    })
-}
-
-/// What keeps a file and those of its set from being opened as one model; `None` for a path.
-pub(crate) fn open_failure(path: &Path) -> Option<Result<(), OpenFailure>> {
-    let opened = with(path, |client, location| Ok(client.open(location).err()))?;
-    let found = |error: Error| {
-        let text = error.to_string();
-        let last = error.name().rsplit('/').next().unwrap_or_default();
-        let text = text
-            .strip_prefix(error.name())
-            .map_or_else(|| text.clone(), |rest| format!("{last}{rest}"));
-        OpenFailure::new(text, matches!(error.kind(), ErrorKind::Format(_)))
-    };
-    Some(opened.ok().flatten().map(found).map_or(Ok(()), Err))
-}
-
-/// Opens any file.
-pub(crate) fn open_bytes(path: &Path) -> Option<Result<Box<dyn ReadAt>, Failure>> {
-    with(path, |client, location| {
-        let file = client.open_file(location).map_err(|error| failure(&error))?;
-        Ok(Box::new(file) as Box<dyn ReadAt>)
     })
 }
 

@@ -28,9 +28,9 @@ use ggmill_pipeline::{Report, RunOptions, run};
 /// use ggmill_edit::{Edit, Editor};
 /// let mut editor = Editor::open(&path)?;
 /// let edited = editor.edit(&[Edit::parse_set("general.name=Tidy")?])?;
-/// let plan = editor.plan(&edited)?;
+/// let plan = editor.plan(edited)?;
 /// println!("{:?}: {} bytes are written", plan.method(), plan.written());
-/// editor.apply(plan, &edited, &mut |_| ControlFlow::Continue(()))?;
+/// editor.apply(plan, &mut |_| ControlFlow::Continue(()))?;
 /// assert_eq!(ggmill_io::open_alone(&path)?.metadata().str("general.name")?, "Tidy");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -85,7 +85,7 @@ impl Editor {
 
     /// Lays an edit out: in place where that can be, when the file was opened for it. Writes
     /// nothing but a file without a name, to see whether the file system inserts bytes.
-    pub fn plan(&self, edited: &Edited) -> Result<EditPlan> {
+    pub fn plan(&self, edited: Edited) -> Result<EditPlan> {
         let destination = self.place.as_ref().map_or(Destination::NewFile, |place| {
             Destination::SameFile { insert_block: place.insert_block(), names: place.names() }
         });
@@ -100,7 +100,7 @@ impl Editor {
     /// with the tensors in order, aligned, and padded with zeros. Writes nothing.
     ///
     /// Fails for one shard of a set.
-    pub fn plan_rewrite(&self, edited: &Edited) -> Result<EditPlan> {
+    pub fn plan_rewrite(&self, edited: Edited) -> Result<EditPlan> {
         self.check_rewritable()?;
         let plan = EditPlan::new(&self.model, edited, Destination::NewFile)?;
         let form = RepackOptions { version: Some(3), ..RepackOptions::default() };
@@ -117,12 +117,7 @@ impl Editor {
 
     /// Does what the plan says to the file itself, and gives the method it used: when the file
     /// system will not insert bytes after all, that is a copy.
-    pub fn apply(
-        &mut self,
-        plan: EditPlan,
-        edited: &Edited,
-        progress: &mut Report<'_>,
-    ) -> Result<EditMethod> {
+    pub fn apply(&mut self, plan: EditPlan, progress: &mut Report<'_>) -> Result<EditMethod> {
         let place = self
             .place
             .as_mut()
@@ -134,7 +129,7 @@ impl Editor {
                 Applied::Done => return Ok(plan.method().clone()),
                 Applied::CannotGrow => EditPlan::new(
                     &self.model,
-                    edited,
+                    plan.into_edited(),
                     Destination::SameFile { insert_block: None, names },
                 )?,
             },
@@ -179,7 +174,7 @@ impl Editor {
     fn rewrite(&self, plan: &EditPlan) -> Result<(GgufCheckpoint, ggmill_pipeline::Plan)> {
         let checkpoint = GgufCheckpoint::new(ggmill_io::open_alone(&self.path)?)?;
         let mut recipe = Recipe::copy_of(&checkpoint)?;
-        recipe.metadata = plan.metadata().clone();
+        recipe.metadata = plan.edited().metadata().clone();
         plan.form().apply(&mut recipe)?;
         let layout = recipe.plan(&checkpoint)?;
         Ok((checkpoint, layout))

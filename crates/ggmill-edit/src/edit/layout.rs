@@ -60,7 +60,7 @@ pub struct EditPlan {
     header: Vec<u8>,
     filler: Option<u64>,
     had_filler: bool,
-    metadata: MetadataBuf,
+    edited: Edited,
     form: RepackOptions,
     kept_from: u64,
     old_len: u64,
@@ -71,7 +71,7 @@ pub struct EditPlan {
 
 impl EditPlan {
     /// Lays an edit out. Fails when the header would break the limits of readers.
-    pub fn new(model: &Model, edited: &Edited, destination: Destination) -> Result<Self> {
+    pub fn new(model: &Model, edited: Edited, destination: Destination) -> Result<Self> {
         let (file, source) = only_file(model)?;
         let old = OldHeader::of(file);
         let mut before = MetadataBuf::copy_of(&file.metadata())
@@ -83,7 +83,7 @@ impl EditPlan {
             header: Vec::new(),
             filler: None,
             had_filler,
-            metadata: edited.metadata.clone(),
+            edited,
             form: RepackOptions::default(),
             kept_from: old.kept_from,
             old_len: source.len(),
@@ -91,6 +91,7 @@ impl EditPlan {
             written: 0,
             journal: 0,
         };
+        let edited = &plan.edited;
         let unchanged = before == edited.metadata && !(edited.compact && had_filler);
         if unchanged && destination != Destination::NewFile {
             return Ok(plan);
@@ -166,8 +167,13 @@ impl EditPlan {
         self.journal
     }
 
-    pub(crate) fn metadata(&self) -> &MetadataBuf {
-        &self.metadata
+    /// Returns the edit that is planned.
+    pub fn edited(&self) -> &Edited {
+        &self.edited
+    }
+
+    pub(crate) fn into_edited(self) -> Edited {
+        self.edited
     }
 
     /// The changes of a rewrite besides the metadata.

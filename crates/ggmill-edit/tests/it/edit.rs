@@ -7,7 +7,9 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use ggmill_core::{Builder, Endian, GgmlType, Gguf, MetadataBuf, Shape, ToValue, Value};
-use ggmill_edit::{Edit, EditError, EditMethod, EditPlan, EditValue, Editor, FILLER_KEY};
+use ggmill_edit::{
+    Destination, Edit, EditError, EditMethod, EditPlan, EditValue, Editor, FILLER_KEY,
+};
 use ggmill_pipeline::{Error, ErrorKind};
 use ggmill_testdata::{every_gguf, real};
 use proptest::prelude::*;
@@ -35,16 +37,16 @@ impl Bench {
 
     pub(crate) fn plan(&self, edits: &[Edit]) -> Result<EditPlan, Error> {
         let editor = Editor::open(self.path())?;
-        editor.plan(&editor.edit(edits)?)
+        editor.plan(editor.edit(edits)?)
     }
 
     /// Edits the file and holds the result against what was planned.
     pub(crate) fn edit(&self, edits: &[Edit]) -> Result<EditMethod, Error> {
         let mut editor = Editor::open(self.path())?;
         let edited = editor.edit(edits)?;
-        let plan = editor.plan(&edited)?;
+        let plan = editor.plan(edited)?;
         let len = editor.planned_len(&plan)?;
-        let way = editor.apply(plan, &edited, &mut |_| ControlFlow::Continue(()))?;
+        let way = editor.apply(plan, &mut |_| ControlFlow::Continue(()))?;
         assert_eq!(fs::metadata(self.path()).unwrap().len(), len);
         assert_eq!(
             fs::read_dir(self.directory.path()).unwrap().count(),
@@ -505,13 +507,30 @@ fn a_file_that_changes_meanwhile_is_left_alone() {
         let bench = Bench::new(&original);
         let mut editor = Editor::open(bench.path()).unwrap();
         let edited = editor.edit(std::slice::from_ref(&edit)).unwrap();
-        let plan = editor.plan(&edited).unwrap();
+        let plan = editor.plan(edited).unwrap();
         fs::OpenOptions::new().append(true).open(bench.path()).unwrap().write_all(b"more").unwrap();
         let changed = bench.bytes();
-        let error = editor.apply(plan, &edited, &mut |_| ControlFlow::Continue(())).unwrap_err();
+        let error = editor.apply(plan, &mut |_| ControlFlow::Continue(())).unwrap_err();
         assert!(error.to_string().contains("another program changed the file"), "{error}");
         assert!(bench.bytes() == changed);
     }
+}
+
+/// No file system inserts 32 bytes, so the file is copied. The copy has the edit of the plan, and not
+/// a later one of the same editor.
+#[test]
+fn a_plan_that_falls_back_to_a_copy_writes_its_own_edit() {
+    let bench = Bench::new(&model(small(), Endian::Little));
+    let mut editor = Editor::open(bench.path()).unwrap();
+    let edited = editor.edit(&[set(&format!("general.name={}", "x".repeat(1000)))]).unwrap();
+    let destination = Destination::SameFile { insert_block: Some(1), names: 1 };
+    let plan = EditPlan::new(editor.model(), edited, destination).unwrap();
+    assert!(matches!(plan.method(), EditMethod::Insert(_)), "{:?}", plan.method());
+    let _later = editor.plan(editor.edit(&[unset("general.name")]).unwrap()).unwrap();
+    let method = editor.apply(plan, &mut |_| ControlFlow::Continue(())).unwrap();
+    assert!(matches!(method, EditMethod::Copy(_)), "{method:?}");
+    let name = content(&bench.bytes()).0.get("general.name").unwrap().as_str().map(str::len);
+    assert_eq!(name, Some(1000));
 }
 
 /// Two editors of one file: the second is told to wait.
@@ -542,9 +561,9 @@ fn names_and_links() {
     let before = fs::read(&other).unwrap();
     let mut editor = Editor::open(bench.path()).unwrap();
     let edited = editor.edit(&[set("general.name=Five")]).unwrap();
-    let plan = editor.plan(&edited).unwrap();
+    let plan = editor.plan(edited).unwrap();
     assert!(matches!(plan.method(), EditMethod::Copy(why) if why.contains("hard links")));
-    editor.apply(plan, &edited, &mut |_| ControlFlow::Continue(())).unwrap();
+    editor.apply(plan, &mut |_| ControlFlow::Continue(())).unwrap();
     assert!(fs::read(&other).unwrap() == before && bench.bytes() != before);
 }
 

@@ -70,14 +70,13 @@ pub(crate) fn edit<'py>(
                 if output.is_some() { Editor::open_source(&path) } else { Editor::open(&path) }
             },
         )?;
-    let edited = editor.edit(&edits)?;
-    let plan = editor.plan(&edited)?;
-    if let Some((key, fault)) = broken_templates(&edited).first().filter(|_| check) {
+    let plan = editor.plan(editor.edit(&edits)?)?;
+    if let Some((key, fault)) = broken_templates(plan.edited()).first().filter(|_| check) {
         let message = format!("does not parse: {fault}");
         return Err(Failure::misuse(message).about_key(key.as_bytes()).at(&path));
     }
     let findings =
-        if check { edit_findings(&editor, &edited, &plan)? } else { EditFindings::default() };
+        if check { edit_findings(&editor, &plan)? } else { EditFindings::default() };
     if let Some(why) = findings.refusal() {
         return Err(Failure::misuse(why).at(&path));
     }
@@ -93,7 +92,7 @@ pub(crate) fn edit<'py>(
         }
         None => {
             let plan = plan.clone();
-            reporting(py, progress, |report| editor.apply(plan, &edited, report))?
+            reporting(py, progress, |report| editor.apply(plan, report))?
         }
     };
     let (method, reason) = match &method {
@@ -104,7 +103,8 @@ pub(crate) fn edit<'py>(
         EditMethod::Rewrite(why) => ("rewrite", Some(*why)),
         _ => ("other", None),
     };
-    let changes: Vec<_> = edited
+    let changes: Vec<_> = plan
+        .edited()
         .changes()
         .iter()
         .map(|change| RawStr::new(&change.key).to_string_lossy().into_owned())
@@ -122,7 +122,7 @@ pub(crate) fn edit<'py>(
         "reason": reason,
         "keys": changes,
         "file_size": new_len,
-        "notes": edited.notes(),
+        "notes": plan.edited().notes(),
         "findings": found.collect::<Vec<_>>(),
     }))
 }

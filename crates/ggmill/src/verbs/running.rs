@@ -125,17 +125,36 @@ pub fn find_program<'m>(
     only: Option<GraphSource>,
 ) -> Result<Program<'m>> {
     let described = catalogue.for_metadata(model.metadata());
-    Program::find(model.core(), described, only).map_err(|error| {
-        let error = if error.kind() == ErrorKind::NoGraph && only.is_none() {
-            match model.metadata().str(keys::GENERAL_ARCHITECTURE) {
-                Ok(name) => no_graph(name, catalogue),
-                Err(error) => error.into(),
-            }
-        } else {
-            error.into()
-        };
-        within(error, model)
-    })
+    Program::find(model.core(), described, only)
+        .map_err(|error| not_found(error, model, catalogue, only.is_none()))
+}
+
+/// Returns the program of a model by the description of its architecture. Fails with a hint if that
+/// has no graph.
+pub(crate) fn described_program<'m>(
+    model: &'m Model,
+    catalogue: &Catalogue,
+) -> Result<Program<'m>> {
+    let described = catalogue.for_metadata(model.metadata());
+    Program::find(model.core(), described, Some(GraphSource::Description))
+        .map_err(|error| not_found(error, model, catalogue, true))
+}
+
+fn not_found(
+    error: ggmill_run::Error,
+    model: &Model,
+    catalogue: &Catalogue,
+    explains: bool,
+) -> Error {
+    let error = if error.kind() == ErrorKind::NoGraph && explains {
+        match model.metadata().str(keys::GENERAL_ARCHITECTURE) {
+            Ok(name) => no_graph(name, catalogue),
+            Err(error) => error.into(),
+        }
+    } else {
+        error.into()
+    };
+    within(error, model)
 }
 
 /// Returns the program that runs a model, and notes that it is the graph in the file.

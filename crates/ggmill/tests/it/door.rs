@@ -114,3 +114,96 @@ fn what_only_writing_is_refused_for_can_be_planned() {
     let unmatched = unmatched.plan(directory.path().join("x.gguf")).unwrap_err();
     assert!(matches!(unmatched.hint(), Some(Hint::TensorPattern { .. })), "{unmatched:?}");
 }
+
+#[test]
+fn a_file_is_edited_in_place_or_into_a_copy() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = model(directory.path());
+    let name = |path: &Path| {
+        let open = Model::open(path).unwrap();
+        open.metadata().str("general.name").map(str::to_owned).ok()
+    };
+    let edit = || ggmill::edit(&path).unwrap().set("general.name", "Tiny").unwrap();
+    let planned = edit().plan().unwrap();
+    assert_eq!(planned.new_keys().map(|key| key.to_string()).collect::<Vec<_>>(), ["general.name"]);
+    assert!(!planned.is_written() && planned.check_outputs().is_ok());
+    drop(planned);
+    assert_eq!(name(&path), None);
+    assert!(edit().apply().unwrap().is_written());
+    assert_eq!(name(&path).as_deref(), Some("Tiny"));
+
+    let copy = directory.path().join("copy.gguf");
+    edit().set("general.name", "Copy").unwrap().write(&copy).unwrap();
+    assert_eq!((name(&path).as_deref(), name(&copy).as_deref()), (Some("Tiny"), Some("Copy")));
+    let exists = edit().write(&copy).unwrap_err();
+    assert!(exists.is_already_exists() && exists.hint() == Some(&Hint::Overwrite), "{exists:?}");
+    let itself = edit().overwrite(true).write(&path).unwrap_err();
+    assert_eq!(itself.hint(), Some(&Hint::EditInPlace));
+
+    let misspelled = || ggmill::edit(&path).unwrap().set("llama.context_lenght", "1").unwrap();
+    let refused = misspelled().apply().unwrap_err();
+    assert!(refused.is_refused() && refused.hint() == Some(&Hint::ForceEdit), "{refused:?}");
+    misspelled().force(true).apply().unwrap();
+    let unmatched = ggmill::edit(&path).unwrap().unset("general.nam").unwrap().apply().unwrap_err();
+    assert!(matches!(unmatched.hint(), Some(Hint::Pattern(_))), "{unmatched:?}");
+    assert!(ggmill::edit("https://example.com/a.gguf").unwrap_err().is_unsupported());
+}
+
+#[test]
+fn a_model_is_split_and_merged_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = model(directory.path());
+    let open = Model::open(&path).unwrap();
+    let split = ggmill::split(&open).unwrap().limit(ggmill::pipeline::ShardLimit::Tensors(1));
+    let shards = split.write(directory.path().join("shard")).unwrap();
+    assert_eq!((shards.is_split(), shards.paths().len()), (true, 2));
+    let out = directory.path().join("merged.gguf");
+    let mut notes = Vec::new();
+    let merge = ggmill::merge([&shards.paths()[1]]).unwrap().delete_shards(true);
+    let merged = merge.on_note(|note| notes.push(note.clone())).write(&out).unwrap();
+    assert!(merged.written().is_some() && merged.total_len() > 0);
+    assert_eq!(notes, [Note::ShardsDeleted(2)]);
+    assert!(shards.paths().iter().all(|path| !path.exists()));
+    let merged = Model::open(&out).unwrap();
+    assert!(ggmill::diff(&open, &merged).unwrap().run().unwrap().is_same());
+    let hashed = |model: &Model| {
+        ggmill::hash(model).unwrap().run().unwrap().lines().iter().map(|line| line.digest.clone()).collect()
+    };
+    let (one, two): (Vec<String>, Vec<String>) = (hashed(&open), hashed(&merged));
+    assert!(one == two && one.len() == 3, "{one:?}");
+}
+
+#[test]
+fn tensors_are_extracted_and_grafted_and_the_result_is_checked() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = model(directory.path());
+    let open = Model::open(&path).unwrap();
+    let norm = directory.path().join("norm.npy");
+    let extract = ggmill::extract(&open).unwrap().tensors(["output_norm*".parse().unwrap()]);
+    assert_eq!(extract.write(&norm).unwrap().tensors(), 1);
+    let unmatched = ggmill::extract(&open).unwrap().tensors(["output_nrom".parse().unwrap()]);
+    let unmatched = unmatched.write(directory.path().join("x.npy")).unwrap_err();
+    assert!(unmatched.is_not_found() && unmatched.hint().is_some(), "{unmatched:?}");
+
+    let out = directory.path().join("grafted.gguf");
+    let graft = ggmill::graft(&open).unwrap().donor(&norm, Some("blk.0.norm.weight")).add(true);
+    let graft = graft.rename(["blk.0.ffn_up.weight=blk.1.ffn_up.weight".parse().unwrap()]);
+    graft.write(&out).unwrap();
+    let grafted = Model::open(&out).unwrap();
+    let names: Vec<String> =
+        grafted.tensors().map(|tensor| tensor.name().to_string()).collect();
+    assert_eq!(names, ["output_norm.weight", "blk.1.ffn_up.weight", "blk.0.norm.weight"]);
+    assert!(!ggmill::diff(&open, &grafted).unwrap().run().unwrap().is_same());
+
+    let repacked = directory.path().join("big.gguf");
+    let repack = ggmill::repack(&open).unwrap().endian(ggmill::Endian::Big);
+    repack.write(&repacked).unwrap();
+    let checked = ggmill::check(&repacked).unwrap().data(true).run().unwrap();
+    let [file] = checked.files() else { panic!("one file") };
+    assert!(file.error().is_none() && file.report().is_some() && !file.is_data_unread());
+    std::fs::write(&repacked, "<!DOCTYPE html>").unwrap();
+    let checked = ggmill::check(&repacked).unwrap().run().unwrap();
+    let error = checked.files()[0].error().unwrap();
+    assert!(matches!(error.hint(), Some(Hint::Content(_))), "{error:?}");
+    assert!(checked.files()[0].report().is_some_and(|report| report.has_errors()));
+}

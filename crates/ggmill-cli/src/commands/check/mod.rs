@@ -1,14 +1,17 @@
 //! `ggmill check`: what is wrong with files.
 
 mod fix;
-mod read;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use ggmill_check::{Options, Profile, Report, Selector, render};
+use ggmill::{Check, Proposal};
+use ggmill_arch::Catalogue;
+use ggmill_check::{Profile, Report, Selector, render};
+use ggmill_run::Probe;
+use ggmill_run::json::probed;
 
 use crate::arch_file::catalogue;
 use crate::console::Console;
@@ -16,9 +19,8 @@ use crate::counted::counted;
 use crate::gather::{Files, gather};
 use crate::outcome::{Failure, Status};
 use crate::paths::{shown, text_of};
-use crate::ran::{Ran, recorded};
-use fix::FixOutcome;
-use read::{CheckOutcome, Criteria, check_model};
+use crate::progress::{Bars, with_bars};
+use crate::{ran, remote};
 
 /// Report problems in GGUF files, with reasons and fixes
 #[derive(Debug, clap::Args)]
@@ -134,19 +136,13 @@ impl CheckedFile {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let options = Options::default()
-        .with_profile(args.profile)
-        .with_select(args.select.clone())
-        .with_ignore(args.ignore.clone())
-        .with_findings_per_rule(args.max_per_rule);
     let catalogue = catalogue(&args.arch_file)?;
-    let criteria = Criteria { options, catalogue: &catalogue };
     let mut failures = Vec::new();
     let models = gather(&args.files, &mut failures);
     let status = if args.diff {
-        diff(&models, &criteria, &mut failures, console)?
+        diff(args, &models, &catalogue, &mut failures, console)?
     } else {
-        report(args, &models, &criteria, &mut failures, console)?
+        report(args, &models, &catalogue, &mut failures, console)?
     };
     match failures.pop() {
         None => Ok(if args.exit_zero { Status::Fine } else { status }),
@@ -159,25 +155,54 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     }
 }
 
+/// The call of the library for the files of a model that the arguments ask for; none without files.
+fn builder<'a>(
+    args: &Args,
+    files: &Files,
+    catalogue: &Catalogue,
+) -> Result<Option<Check<'a>>, Failure> {
+    let Some(path) = files.first() else { return Ok(None) };
+    let builder = ggmill::check(path)?
+        .profile(args.profile)
+        .select(args.select.iter().cloned())
+        .ignore(args.ignore.iter().cloned())
+        .findings_per_rule(args.max_per_rule)
+        .catalogue(catalogue.clone())
+        .open_with(remote::options(path)?);
+    Ok(Some(builder))
+}
+
+/// The fixes for each of a model's files.
+fn proposals(
+    args: &Args,
+    files: &Files,
+    catalogue: &Catalogue,
+) -> Vec<Result<Proposal, ggmill::Error>> {
+    match builder(args, files, catalogue) {
+        Ok(Some(builder)) => builder.proposals(),
+        // The check reports it.
+        _ => Vec::new(),
+    }
+}
+
 /// Shows the proposed changes.
 fn diff(
+    args: &Args,
     models: &[Files],
-    criteria: &Criteria<'_>,
+    catalogue: &Catalogue,
     failures: &mut Vec<Failure>,
     console: Console,
 ) -> Result<Status, Failure> {
     let mut out = console.text();
     let mut status = Status::Fine;
-    for (path, proposal) in
-        models.iter().flat_map(|files| files.iter().zip(fix::proposed(files, criteria)))
-    {
+    for proposal in models.iter().flat_map(|files| proposals(args, files, catalogue)) {
         match proposal {
-            Ok(proposal) if proposal.is_empty() => {}
+            Ok(proposal) if proposal.fixes().is_empty() => {}
             Ok(proposal) => {
                 status = Status::Findings;
-                proposal.write(&mut out, path, console.is_styled())?;
+                fix::write(&proposal, &mut out, console.is_styled())?;
             }
-            Err(failure) => failures.push(failure),
+            Err(error) => failures.push(error.into()),
         }
     }
     out.flush()?;
@@ -187,12 +212,15 @@ fn diff(
 fn report(
     args: &Args,
     models: &[Files],
-    criteria: &Criteria<'_>,
+    catalogue: &Catalogue,
     failures: &mut Vec<Failure>,
     console: Console,
 ) -> Result<Status, Failure> {
     let mut looked: Vec<CheckedFile> = Vec::with_capacity(models.len());
-    let logits = args.run.iter().flatten().next().map(|path| recorded(path));
+    let logits = args.run.iter().flatten().next().map(|path| {
+        let options = remote::options(path)?;
+        Ok::<_, Failure>(ggmill::read_recorded(path, &options)?)
+    });
     // Before anything is printed; the other formats have it in their documents.
     if let (Some(Err(failure)), Format::Text) = (&logits, args.format) {
         return Err(failure.clone());
@@ -203,27 +231,34 @@ fn report(
     let mut not_run = Vec::new();
     let mut fixed = 0usize;
     for files in models {
-        if args.fix && !apply_fixes(files, criteria, &mut fixed, failures, console) {
+        if args.fix && !apply_fixes(args, files, catalogue, &mut fixed, failures, console) {
             continue;
         }
+        let bars = Bars::new(console);
+        let Some(mut builder) = builder(args, files, catalogue)? else { continue };
+        builder = with_bars!(builder.data(args.data), bars);
+        let read = logits.as_ref().map(Result::as_ref).transpose();
+        if let (Some(_), Ok(recorded)) = (&args.run, read) {
+            builder = builder.run_model(recorded);
+        }
+        let mut checked = builder.run()?;
+        bars.clear();
+        let probe = match read {
+            Ok(_) => checked.take_probe().map(|found| found.map_err(Failure::from)),
+            Err(failure) => Some(Err(failure.clone())),
+        };
         let first = looked.len();
-        for (path, outcome) in files.iter().zip(check_model(files, criteria, args.data, console)) {
-            let (report, readable) = match outcome {
-                Ok(CheckOutcome::Report { report, has_template, is_data_unread }) => {
-                    templates += usize::from(has_template);
-                    unread += usize::from(is_data_unread);
-                    (report, true)
-                }
-                Ok(CheckOutcome::NotGguf { report, failure }) => {
-                    failures.push(failure);
-                    (report, false)
-                }
-                Err(failure) => {
-                    failures.push(failure);
-                    continue;
-                }
-            };
-            let one = CheckedFile { path: text_of(path), report, readable, run: None };
+        let mut is_first_readable = false;
+        for (number, file) in checked.into_files().into_iter().enumerate() {
+            let path = text_of(file.path());
+            templates += usize::from(file.has_template());
+            unread += usize::from(file.is_data_unread());
+            let (report, error) = file.into_parts();
+            let readable = error.is_none();
+            is_first_readable |= readable && number == 0;
+            failures.extend(error.map(Failure::from));
+            let Some(report) = report else { continue };
+            let one = CheckedFile { path, report, readable, run: None };
             // Text goes out file by file: a thousand files take a while. A file that cannot be
             // opened is reported once, as an error.
             if matches!(args.format, Format::Text) && readable {
@@ -236,19 +271,18 @@ fn report(
             looked.push(one);
         }
         let new = looked.get_mut(first..).unwrap_or_default();
-        // The first file may be one that could not be opened, which is reported already.
-        if let (true, Some(path)) = (args.run.is_some(), files.first())
-            && let Some(one) =
-                new.first_mut().filter(|one| one.readable && one.path == text_of(path))
+        // A first file that could not be opened is reported already.
+        if let (Some(path), Some(probe), Some(one)) =
+            (files.first(), probe.filter(|_| is_first_readable), new.first_mut())
         {
-            let read = logits.as_ref().map(Result::as_ref).transpose().map_err(Failure::clone);
-            let Ran { run, text } = Ran::of(path, read, criteria.catalogue, console);
-            match text {
-                Ok(text) if matches!(args.format, Format::Text) => write!(out, "\n{text}")?,
+            one.run = Some(run_of(&probe));
+            match probe {
+                Ok(found) if matches!(args.format, Format::Text) => {
+                    write!(out, "\n{}", ran::text(path, &found, &found.faults()))?;
+                }
                 Ok(_) => {}
                 Err(failure) => not_run.push(failure),
             }
-            one.run = Some(run);
         }
         if matches!(args.format, Format::Github) {
             new.iter().try_for_each(|one| render::github(&mut out, &one.checked()))?;
@@ -273,28 +307,52 @@ fn report(
     Ok(if has_errors { Status::Findings } else { Status::Fine })
 }
 
+/// What running a model gave, for reports.
+fn run_of(probe: &Result<Probe, Failure>) -> render::Run {
+    match probe {
+        Ok(found) => render::Run { document: probed(Ok(found)), faults: found.faults() },
+        Err(failure) => {
+            let message = failure.message();
+            render::Run { document: probed(Err(message)), faults: vec![message.to_owned()] }
+        }
+    }
+}
+
 /// Fixes what can be fixed in a model's files, and says whether nothing went wrong.
 fn apply_fixes(
+    args: &Args,
     files: &Files,
-    criteria: &Criteria<'_>,
+    catalogue: &Catalogue,
     fixed_so_far: &mut usize,
     failures: &mut Vec<Failure>,
     console: Console,
 ) -> bool {
     let before = failures.len();
-    for (path, fixed) in files.iter().zip(fix::apply_all(files, criteria, console)) {
-        match fixed {
-            Ok(fixed) if fixed.count == 0 => {}
-            Ok(FixOutcome { count, codes }) => {
+    let is_stream = files.first().is_some_and(|path| path.as_os_str() == "-");
+    for proposal in proposals(args, files, catalogue) {
+        let proposal = match proposal {
+            Ok(proposal) if proposal.fixes().is_empty() => continue,
+            Ok(proposal) => proposal,
+            Err(error) if is_stream => {
+                failures.push(error.into());
+                continue;
+            }
+            // The check reports a file that is not GGUF.
+            Err(_) => continue,
+        };
+        match proposal.apply() {
+            Ok(notes) => {
+                notes.iter().for_each(|note| console.note(note));
+                let count = proposal.codes().count();
                 *fixed_so_far = fixed_so_far.saturating_add(count);
                 console.note(format_args!(
                     "{}: fixed {count} finding{} ({})",
-                    shown(path),
+                    shown(proposal.path()),
                     if count == 1 { "" } else { "s" },
-                    codes.join(", ")
+                    fix::distinct(proposal.codes()).join(", ")
                 ));
             }
-            Err(failure) => failures.push(failure),
+            Err(error) => failures.push(error.into()),
         }
     }
     failures.len() == before

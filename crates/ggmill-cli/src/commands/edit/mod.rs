@@ -1,28 +1,24 @@
 //! `ggmill edit`: change what a file says, in place where that is safe.
 
-mod graph;
 mod options;
 mod report;
 
 use std::io::Write as _;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_core::{MetadataBuf, Model, RawStr, ShardName, Split};
-use ggmill_edit::{
-    Edit, EditError, EditFindings, EditMethod, EditPlan, Edited, Editor, FILLER_KEY, KeyChange,
-    broken_templates, edit_findings, meant_pattern, misspelled_keys,
-};
-use ggmill_io::{InPlace, Recovery};
+use ggmill::{EditSummary, FileEdit, Hint};
+use ggmill_core::RawStr;
+use ggmill_edit::Edit;
+use ggmill_io::Recovery;
 use serde_json::json;
 
 use self::options::Typed;
 use self::report::Report;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
-use crate::outputs::{Output, refuse_inputs, refuse_interrupted, start};
+use crate::outputs::{refuse_interrupted, refuse_stream};
 use crate::paths::shown;
-use crate::progress::Bar;
+use crate::progress::{Bars, with_bars};
 use crate::remote;
 use crate::source::refuse_input;
 
@@ -233,7 +229,7 @@ fn is_of_template(edit: &Edit) -> bool {
 }
 
 fn recover(file: &Path, console: Console) -> Result<(), Failure> {
-    let found = InPlace::recover(file).map_err(|error| refused_by_io(&error))?;
+    let found = ggmill::recover(file).map_err(refused)?;
     let mut out = console.text();
     writeln!(out, "{}: {}", shown(file), recovered(found))?;
     Ok(out.flush()?)
@@ -247,92 +243,23 @@ fn recovered(found: Recovery) -> &'static str {
     }
 }
 
-/// An edit that is laid out, with what it leads to.
-struct Prepared {
-    edited: Edited,
-    plan: EditPlan,
-    new_len: u64,
-    before: MetadataBuf,
-    findings: EditFindings,
-}
-
-/// Everything that comes before the first byte is written.
-fn prepare(
+/// The call of the library that the arguments ask for.
+fn builder<'a>(
     args: &Args,
-    editor: &Editor,
+    file: &Path,
     edits: &[Edit],
-    console: Console,
-) -> Result<Prepared, Failure> {
-    tell_of_shards(editor.model(), editor.path(), console)?;
-    let mut edits = edits.to_vec();
+    bars: &Bars,
+) -> Result<FileEdit<'a>, Failure> {
+    let mut builder = ggmill::edit(file)?
+        .edits(edits.iter().cloned())
+        .no_padding(args.no_padding)
+        .check(!args.no_check)
+        .force(args.force)
+        .overwrite(args.force);
     if args.add_graph {
-        if !edits.is_empty() {
-            return Err(Failure::new(
-                "--add-graph stores the graph of the metadata in the file, so it cannot be \
-                 combined with other edits",
-            )
-            .with_hint(Some("add the graph after the other edits".to_owned())));
-        }
-        edits.extend(graph::edits(editor.path(), &args.arch_file)?);
+        builder = builder.add_graph(&args.arch_file);
     }
-    let edits = &*edits;
-    let mut edited = editor.edit(edits).map_err(|error| {
-        let hint = match error.cause().and_then(|cause| cause.downcast_ref::<EditError>()) {
-            Some(EditError::NoMatch(pattern)) => near(editor.model(), pattern),
-            _ => None,
-        };
-        refused(error).with_hint(hint)
-    })?;
-    if args.no_padding {
-        edited = edited.without_padding();
-    }
-    let plan = editor.plan(&edited).map_err(refused)?;
-    let new_len = editor.planned_len(&plan).map_err(refused)?;
-    let before = MetadataBuf::copy_of(&editor.model().metadata()).map_err(Failure::new)?;
-    if let Some((key, fault)) = broken_templates(&edited).first().filter(|_| !args.force) {
-        return Err(Failure::new(format_args!("{key}: does not parse: {fault}"))
-            .with_hint(Some("--force sets it anyway".to_owned())));
-    }
-    let findings = if args.no_check {
-        EditFindings::default()
-    } else {
-        edit_findings(editor, &edited, &plan).map_err(refused)?
-    };
-    let misspelled = misspelled_keys(&edited);
-    let has_effect = args.output.is_some()
-        || !misspelled.is_empty()
-        || !findings.new_errors.is_empty()
-        || edits.iter().any(is_of_template)
-        || args.is_of_other_tool
-        || args.no_check;
-    if args.force && !has_effect {
-        let what = "--force applies only to --output, keys that look misspelled, chat templates, \
-                    and edits that cause errors";
-        return Err(Failure::new(what));
-    }
-    if let Some(why) = findings.refusal().filter(|_| !args.force) {
-        return Err(Failure::new(format_args!("{}: {why}", shown(editor.path())))
-            .with_hint(Some("--force makes the edit anyway".to_owned())));
-    }
-    let is_new = |change: &&KeyChange| before.get(&change.key).is_none();
-    if let Some(change) =
-        edited.changes().iter().find(is_new).filter(|_| args.is_of_other_tool && !args.force)
-    {
-        // gguf-set-metadata refuses it, too, and a new key is often a misspelled one.
-        let (file, key) = (shown(editor.path()), RawStr::new(&change.key));
-        let hint = format!("`ggmill edit {file} --set {key}=VALUE` adds a key");
-        return Err(
-            Failure::new(format_args!("{file}: there is no key {key:?}")).with_hint(Some(hint))
-        );
-    }
-    Ok(Prepared { edited, plan, new_len, before, findings })
-}
-
-/// The pattern that was meant by one that no key matches.
-fn near(model: &Model, pattern: &str) -> Option<String> {
-    let typed = pattern.parse().ok()?;
-    let meant = meant_pattern(&typed, || model.metadata().iter().map(|entry| entry.key()))?;
-    Some(format!("did you mean {:?}?", RawStr::from(&*meant)))
+    Ok(with_bars!(builder, bars))
 }
 
 /// Edits the file itself.
@@ -345,146 +272,86 @@ fn in_place(
     if args.dry_run {
         refuse_interrupted(&[file])?;
     }
-    let mut editor = Editor::open(file).map_err(refused)?;
-    let Prepared { edited, plan, new_len, before, findings } =
-        prepare(args, &editor, edits, console)?;
-    let method = if args.dry_run {
-        plan.method().clone()
-    } else {
-        let mut bar = Bar::new(console);
-        editor
-            .apply(plan.clone(), &edited, &mut |progress| {
-                bar.update(progress.written, progress.total, progress.tensor);
-                ControlFlow::Continue(())
-            })
-            .map_err(refused)?
-    };
-    let is_copied = matches!(method, EditMethod::Copy(_) | EditMethod::Rewrite(_));
-    if args.dry_run && is_copied {
-        // What the copy would be refused for, but want of space: the report says how much it takes.
-        drop(start(file, &[], true, 0)?);
+    let bars = Bars::new(console);
+    let planned = builder(args, file, edits, &bars)?.plan().map_err(refused)?;
+    check_plan(args, edits, &planned)?;
+    if args.dry_run {
+        let told = Report(&planned).tell(args.json, console)?;
+        planned.check_outputs()?;
+        return Ok(told);
     }
-    let told = Report {
-        file,
-        output: file,
-        done: !args.dry_run,
-        method: &method,
-        plan: &plan,
-        new_len,
-        before: &before,
-        edited: &edited,
-        findings: &findings,
-    }
-    .tell(args.json, console)?;
-    if args.dry_run && is_copied {
-        drop(start(file, &[], true, new_len)?);
-    }
-    Ok(told)
+    let summary = planned.apply().map_err(refused)?;
+    bars.clear();
+    Report(&summary).tell(args.json, console)
 }
 
 /// Writes an edited copy.
 fn copy(
     args: &Args,
-    file: &PathBuf,
+    file: &Path,
     output: &Path,
     edits: &[Edit],
     console: Console,
 ) -> Result<serde_json::Value, Failure> {
     refuse_interrupted(&[file])?;
-    let hint = || Some("without -o, the file itself is edited".to_owned());
-    refuse_inputs(output, std::slice::from_ref(file))
-        .map_err(|failure| failure.with_hint(hint()))?;
-    let inputs: Vec<PathBuf> = std::iter::once(file.clone()).chain(args.edits.files()).collect();
-    let output = Output::new(output, &inputs, args.force, args.dry_run)?;
-    let editor = Editor::open_source(file).map_err(refused)?;
-    let Prepared { edited, plan, new_len, before, findings } =
-        prepare(args, &editor, edits, console)?;
-    if !args.dry_run {
-        let sink = output.start(&inputs, new_len)?;
-        let mut bar = Bar::new(console);
-        let sink = editor.write(&plan, sink, &mut |progress| {
-            bar.update(progress.written, progress.total, progress.tensor);
-            ControlFlow::Continue(())
-        });
-        sink.map_err(refused)?.commit().map_err(|error| refused_by_io(&error))?;
-    }
-    let told = Report {
-        file,
-        output: output.path(),
-        done: !args.dry_run,
-        method: plan.method(),
-        plan: &plan,
-        new_len,
-        before: &before,
-        edited: &edited,
-        findings: &findings,
-    }
-    .tell(args.json, console)?;
+    refuse_stream(output)?;
+    let bars = Bars::new(console);
+    let builder = builder(args, file, edits, &bars)?.inputs(args.edits.files());
+    let planned = builder.plan_copy(output).map_err(refused)?;
+    check_plan(args, edits, &planned)?;
     if args.dry_run {
-        output.end_dry_run(&inputs, new_len)?;
+        let told = Report(&planned).tell(args.json, console)?;
+        planned.check_outputs()?;
+        return Ok(told);
     }
-    Ok(told)
+    let summary = planned.apply().map_err(refused)?;
+    bars.clear();
+    Report(&summary).tell(args.json, console)
 }
 
-/// The metadata of a set are those of its first shard.
-fn tell_of_shards(model: &Model, path: &Path, console: Console) -> Result<(), Failure> {
-    let Some(split) = Split::of(&model.metadata()).ok().flatten().filter(Split::is_part) else {
-        return Ok(());
-    };
-    if split.number == 0 {
-        console.note(format_args!(
-            "this is the first of {} shards, from which readers take the metadata",
-            split.count
-        ));
-        return Ok(());
+/// Refuses options that do not fit the edit.
+fn check_plan(args: &Args, edits: &[Edit], planned: &EditSummary) -> Result<(), Failure> {
+    let force_has_effect = args.output.is_some()
+        || planned.has_misspelled_keys()
+        || !planned.findings().new_errors.is_empty()
+        || edits.iter().any(is_of_template)
+        || args.is_of_other_tool
+        || args.no_check;
+    if args.force && !force_has_effect {
+        let what = "--force applies only to --output, keys that look misspelled, chat templates, \
+                    and edits that cause errors";
+        return Err(Failure::new(what));
     }
-    let name = path.file_name().and_then(|name| name.to_str());
-    // Under another name it belongs to no set, whatever it says.
-    let Some(name) = name.and_then(ShardName::parse) else { return Ok(()) };
-    let hint = format!("{} has the model's metadata", RawStr::from(name.sibling(1).as_str()));
-    Err(Failure::new(format_args!(
-        "{}: is shard {} of {}, expected the first",
-        shown(path),
-        split.number.saturating_add(1),
-        split.count
-    ))
-    .with_hint(Some(hint)))
+    if args.is_of_other_tool
+        && !args.force
+        && let Some(key) = planned.new_keys().next()
+    {
+        // gguf-set-metadata refuses it, too, and a new key is often a misspelled one.
+        let file = shown(planned.path());
+        let hint = format!("`ggmill edit {file} --set {key}=VALUE` adds a key");
+        let message = format_args!("{file}: there is no key {key:?}");
+        return Err(Failure::new(message).with_hint(Some(hint)));
+    }
+    Ok(())
 }
 
-fn refused(error: ggmill_pipeline::Error) -> Failure {
-    if let Some(source) = error.cause().and_then(|cause| cause.downcast_ref::<ggmill_io::Error>()) {
-        return refused_by_io(source);
-    }
-    let hint = match error.cause().and_then(|cause| cause.downcast_ref::<EditError>()) {
-        Some(EditError::Filler) => Some(format!("--unset {FILLER_KEY} removes it")),
-        Some(EditError::NoSuchToken { key, .. } | EditError::AmbiguousToken { key, .. }) => {
-            Some(format!("--set {key}=ID sets the token by its number"))
+/// An error of an edit, with its hint in terms of the options of this command.
+fn refused(error: ggmill::Error) -> Failure {
+    let path = error.path().map(|path| shown(path).to_string()).unwrap_or_default();
+    let (message, hint) = (error.to_string(), error.hint().cloned());
+    let hint = match hint {
+        Some(Hint::GraphLast) => {
+            let message = "--add-graph stores the graph of the metadata in the file, so it cannot \
+                           be combined with other edits";
+            let hint = "add the graph after the other edits".to_owned();
+            return Failure::new(message).with_hint(Some(hint));
         }
-        _ => None,
-    };
-    Failure::new(error).with_hint(hint)
-}
-
-fn refused_by_io(error: &ggmill_io::Error) -> Failure {
-    let path = error.path();
-    let is_link = || std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
-    let hint = match error.kind() {
-        ggmill_io::ErrorKind::NotEditable if is_link() => Some(
-            "edit the file that the link points to, if nothing else relies on it; -o writes a copy"
-                .to_owned(),
+        Some(Hint::Pattern(meant)) => format!("did you mean {:?}?", RawStr::from(&*meant)),
+        Some(Hint::Recover) => format!("`ggmill edit --recover {path}` finishes or undoes it"),
+        Some(Hint::RecoverLater) => format!(
+            "once the cause is resolved, `ggmill edit --recover {path}` completes or undoes the edit"
         ),
-        ggmill_io::ErrorKind::NotEditable => Some("-o writes an edited copy".to_owned()),
-        ggmill_io::ErrorKind::Journal if error.io_error().is_some() => Some(format!(
-            "once the cause is resolved, `ggmill edit --recover {}` completes or undoes the edit",
-            shown(path)
-        )),
-        ggmill_io::ErrorKind::Journal if error.is_pending() => {
-            Some(format!("`ggmill edit --recover {}` finishes or undoes it", shown(path)))
-        }
-        ggmill_io::ErrorKind::Journal => {
-            Some("if the file is intact, delete the journal".to_owned())
-        }
-        _ => None,
+        _ => return Failure::from(error),
     };
-    Failure::new(error).with_hint(hint)
+    Failure::new(message).with_hint(Some(hint))
 }

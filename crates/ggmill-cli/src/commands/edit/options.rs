@@ -6,10 +6,12 @@ use clap::{Arg, ArgAction, ArgMatches, FromArgMatches};
 use ggmill_core::{RawStr, keys};
 use ggmill_edit::{Edit, EditValue};
 
-use crate::edit_file::{MAX_INPUT, set_from};
 use crate::outcome::Failure;
 use crate::paths::shown;
 use crate::text_file::read_text;
+
+/// The longest file that is read whole to become a value.
+const MAX_INPUT: u64 = 1 << 30;
 
 /// Edits as they are typed, in order across options.
 #[derive(Debug, Default)]
@@ -80,7 +82,7 @@ static OPTIONS: [EditOption; 11] = [
         help: Some(
             "Set the keys in a JSON or TOML file; null removes a key (repeatable) [alias: --patch]",
         ),
-        edits: |file| set_from(Path::new(file)),
+        edits: |file| Ok(ggmill::read_patch(file)?),
     },
     EditOption {
         name: "tokens-from",

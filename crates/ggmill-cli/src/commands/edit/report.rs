@@ -1,11 +1,11 @@
 //! The report of an edit or its dry run, in text and as JSON.
 
 use std::io::{self, Write};
-use std::path::Path;
 
+use ggmill::EditSummary;
 use ggmill_check::{Diagnostic, Severity};
-use ggmill_core::{MetadataBuf, RawStr, Value};
-use ggmill_edit::{EditFindings, EditMethod, EditPlan, Edited, FILLER_KEY, KeyChange};
+use ggmill_core::{RawStr, Value};
+use ggmill_edit::{EditMethod, FILLER_KEY, KeyChange};
 use serde_json::json;
 
 use crate::console::Console;
@@ -19,18 +19,7 @@ const SHOWN: usize = 60;
 const MOST_FINDINGS: usize = 10;
 
 /// The summary of the changes.
-#[derive(Debug)]
-pub(super) struct Report<'a> {
-    pub(super) file: &'a Path,
-    pub(super) output: &'a Path,
-    pub(super) done: bool,
-    pub(super) method: &'a EditMethod,
-    pub(super) plan: &'a EditPlan,
-    pub(super) new_len: u64,
-    pub(super) before: &'a MetadataBuf,
-    pub(super) edited: &'a Edited,
-    pub(super) findings: &'a EditFindings,
-}
+pub(super) struct Report<'a>(pub(super) &'a EditSummary);
 
 impl Report<'_> {
     /// The changes and what became of the file, and on standard error what a person should know.
@@ -41,7 +30,7 @@ impl Report<'_> {
             self.text(&mut out)?;
             out.flush()?;
         }
-        for note in self.edited.notes() {
+        for note in self.0.edited().notes() {
             console.note(note);
         }
         self.tell_findings(console);
@@ -49,7 +38,7 @@ impl Report<'_> {
     }
 
     fn tell_findings(&self, console: Console) {
-        for misspelled in &self.findings.misspelled {
+        for misspelled in &self.0.findings().misspelled {
             console.warn(format_args!(
                 "key {:?}: did you mean {}?",
                 RawStr::from(&*misspelled.key),
@@ -72,11 +61,11 @@ impl Report<'_> {
 
     /// The findings, worst first.
     fn found(&self) -> impl Iterator<Item = &Diagnostic> {
-        self.findings.new_errors.iter().chain(&self.findings.diagnostics)
+        self.0.findings().new_errors.iter().chain(&self.0.findings().diagnostics)
     }
 
     fn text(&self, out: &mut dyn Write) -> io::Result<()> {
-        for change in self.edited.changes() {
+        for change in self.0.edited().changes() {
             let key = RawStr::new(&change.key);
             let (before, after) = self.values(change);
             match (before, after) {
@@ -88,17 +77,17 @@ impl Report<'_> {
                 (None, None) => {}
             }
         }
-        if let Some(room) = self.plan.filler().filter(|_| self.plan.adds_filler()) {
+        if let Some(room) = self.0.plan().filler().filter(|_| self.0.plan().adds_filler()) {
             let bytes = if room == 1 { "byte" } else { "bytes" };
-            let why = match self.method {
+            let why = match self.0.method() {
                 EditMethod::InPlace => "so that the tensor data need not be moved",
                 _ => "so that later edits can be made in place; --no-padding omits it",
             };
             writeln!(out, "+ {FILLER_KEY}  {room} unused {bytes}, {why}")?;
         }
-        let (file, output) = (shown(self.file), shown(self.output));
-        let was = if self.done { "" } else { "would be " };
-        match self.method {
+        let (file, output) = (shown(self.0.path()), shown(self.0.output()));
+        let was = if self.0.is_written() { "" } else { "would be " };
+        match self.0.method() {
             EditMethod::Unchanged => return writeln!(out, "{file}: nothing to change"),
             EditMethod::InPlace => write!(out, "{file}: {was}edited in place")?,
             EditMethod::Insert(inserted) => write!(
@@ -106,13 +95,13 @@ impl Report<'_> {
                 "{file}: {was}edited in place, with {inserted} bytes inserted before the tensor \
                  data"
             )?,
-            _ if self.file != self.output => write!(out, "{output}: {was}written")?,
+            _ if self.0.path() != self.0.output() => write!(out, "{output}: {was}written")?,
             EditMethod::Rewrite(why) | EditMethod::Copy(why) => {
                 write!(out, "{file}: {was}replaced by an edited copy, since {why}")?;
             }
             _ => write!(out, "{file}: {was}edited")?,
         }
-        if self.done {
+        if self.0.is_written() {
             writeln!(out)
         } else {
             let bytes = usize::try_from(self.bytes_written()).unwrap_or(usize::MAX);
@@ -122,17 +111,17 @@ impl Report<'_> {
 
     /// Bytes written to the file or its copy.
     fn bytes_written(&self) -> u64 {
-        match self.method {
+        match self.0.method() {
             EditMethod::InPlace | EditMethod::Insert(_) | EditMethod::Unchanged => {
-                self.plan.written()
+                self.0.plan().written()
             }
-            _ => self.new_len,
+            _ => self.0.file_len(),
         }
     }
 
     /// `docs/formats/edit.md`.
     fn json(&self) -> serde_json::Value {
-        let (way, inserted) = match self.method {
+        let (way, inserted) = match self.0.method() {
             EditMethod::Unchanged => ("nothing", None),
             EditMethod::InPlace => ("in-place", None),
             EditMethod::Insert(inserted) => ("insert", Some(*inserted)),
@@ -145,25 +134,25 @@ impl Report<'_> {
         };
         json!({
             "schema": "ggmill.edit/1",
-            "file": self.file.to_string_lossy(),
-            "output": self.output.to_string_lossy(),
-            "written": self.done,
+            "file": self.0.path().to_string_lossy(),
+            "output": self.0.output().to_string_lossy(),
+            "written": self.0.is_written(),
             "way": way,
             "inserted": inserted,
-            "filler": self.plan.filler(),
-            "filler_added": self.plan.adds_filler(),
+            "filler": self.0.plan().filler(),
+            "filler_added": self.0.plan().adds_filler(),
             "bytes_written": self.bytes_written(),
-            "journal_bytes": self.plan.journal_len(),
-            "old_file_size": self.plan.old_len(),
-            "file_size": self.new_len,
-            "notes": self.edited.notes(),
-            "changes": self.edited.changes().iter().map(change).collect::<Vec<_>>(),
+            "journal_bytes": self.0.plan().journal_len(),
+            "old_file_size": self.0.plan().old_len(),
+            "file_size": self.0.file_len(),
+            "notes": self.0.edited().notes(),
+            "changes": self.0.edited().changes().iter().map(change).collect::<Vec<_>>(),
             "findings": self.findings_json(),
         })
     }
 
     fn findings_json(&self) -> Vec<serde_json::Value> {
-        let misspelled = self.findings.misspelled.iter().map(|misspelled| {
+        let misspelled = self.0.findings().misspelled.iter().map(|misspelled| {
             json!({
                 "code": null,
                 "severity": Severity::Warning,
@@ -183,7 +172,7 @@ impl Report<'_> {
     }
 
     fn values<'a>(&'a self, change: &KeyChange) -> (Option<Value<'a>>, Option<Value<'a>>) {
-        (self.before.get(&change.key), self.edited.metadata().get(&change.key))
+        (self.0.before().get(&change.key), self.0.edited().metadata().get(&change.key))
     }
 }
 

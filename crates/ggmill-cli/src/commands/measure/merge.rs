@@ -39,7 +39,7 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let start =
-        |path: &PathBuf| Output::new(path, &args.parts, args.force, false)?.start(&args.parts, 0);
+        |path: &PathBuf| Output::new(path, &args.parts, args.force)?.start(&args.parts, 0);
     let page = args.html.as_ref().map(start).transpose()?;
     let part = |path: &PathBuf| {
         let found = Scores::parse(&read_bytes(path, MAX_SCORES_LEN)?);

@@ -126,7 +126,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let files = models.iter().flat_map(ggmill_io::files);
     let inputs: Vec<PathBuf> = files.map(|file| file.path().to_owned()).collect();
     refuse_interrupted(&inputs)?;
-    let start = |path: &PathBuf| Output::new(path, &inputs, args.force, false)?.start(&inputs, 0);
+    let start = |path: &PathBuf| Output::new(path, &inputs, args.force)?.start(&inputs, 0);
     let page = args.html.as_ref().map(start).transpose()?;
     let kept = args.scores.as_ref().map(start).transpose()?;
     let (programs, base) = programs.split_at(args.files.len());
@@ -265,7 +265,7 @@ fn logits(
     let header = npy_header(&[rows, columns]);
     let size = rows.saturating_mul(columns).saturating_mul(4);
     let size = size.saturating_add(header.len() as u64);
-    let mut sink = Output::new(path, inputs, args.force, false)?.start(inputs, size)?;
+    let mut sink = Output::new(path, inputs, args.force)?.start(inputs, size)?;
     sink.append(&header).map_err(Failure::new)?;
     Ok(sink)
 }

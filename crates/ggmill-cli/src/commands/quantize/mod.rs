@@ -21,10 +21,9 @@ use crate::console::Console;
 use crate::hints::token_ids;
 use crate::making::{print_planned, print_written};
 use crate::outcome::{Failure, Status};
-use crate::outputs::Output;
+use crate::outputs::{look_ahead, look_ahead_shards};
 use crate::progress::Bars;
 use crate::shard_limit::ShardLimitArgs;
-use crate::shards::MakingShards;
 use crate::source::open_model;
 
 /// Quantize the tensors of a model to make it smaller
@@ -163,13 +162,11 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
         let builder = builder(&args, &model, target, threads, &bars)?;
         return compare::run(&args.compare, builder, &model, args.json, console);
     }
-    let (force, dry_run) = (args.force, args.dry_run);
     if args.keep_split || args.shard_limit.options().is_some() {
         // As the reference has it: a path is the prefix of the shards, even if it names a file.
-        let prefix = without_ending(&output);
-        MakingShards { prefix: &prefix, inputs: &[], force, dry_run, json: false }.look_ahead()?;
+        look_ahead_shards(&without_ending(&output))?;
     } else {
-        Output::new(&output, std::slice::from_ref(&input), force, dry_run)?;
+        look_ahead(&output, std::slice::from_ref(&input), args.force)?;
     }
     let model = open_model(&input)?;
     let builder = builder(&args, &model, target, threads, &bars)?;
@@ -180,7 +177,7 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
         .transpose()?;
     let planned = builder.plan(&output).map_err(refused)?;
     bars.clear();
-    if dry_run {
+    if args.dry_run {
         print_planned(&planned, args.json, console)?;
         // What only a run is refused for: importance that is missing, for one.
         return planned.into_refusal().map_or(Ok(Status::Fine), |error| Err(error.into()));

@@ -1,0 +1,479 @@
+//! `check`: the findings about the files of a model, and their fixes.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use ggmill_arch::{Architecture, Catalogue};
+use ggmill_check::{
+    DataFacts, Fix, Input, Options, Profile, ProposedFix, Report, Selector, check_files, examine,
+    unreadable,
+};
+use ggmill_core::{Entry, Part, Value, keys};
+use ggmill_run::{Probe, Recorded};
+
+use super::running::probe_file;
+use crate::error::Kind;
+use crate::find::{file_name, sibling_shards};
+use crate::open::refuse_interrupted;
+use crate::paths::is_remote;
+use crate::progress::{Call, Stage, call_options};
+use crate::{Error, Hint, Note, OpenOptions, Result, content, read_architectures};
+
+/// How many shards on a server can fail to open before the others of the set are not requested. The
+/// number of shards is only what a name claims.
+const MAX_UNOPENED: usize = 16;
+
+/// Checks the files of a model: a file, or all shards of a set that exist, by any of them. `-` is
+/// standard input, of which only the header is kept.
+///
+/// ```no_run
+/// let checked = ggmill::check("model.gguf")?.data(true).run()?;
+/// for file in checked.files() {
+///     let report = file.report().expect("a readable file");
+///     println!("{}: {} findings", file.path().display(), report.diagnostics().len());
+/// }
+/// # Ok::<(), ggmill::Error>(())
+/// ```
+#[expect(clippy::unnecessary_wraps, reason = "every verb can fail")]
+pub fn check<'a>(path: impl AsRef<Path>) -> Result<Check<'a>> {
+    let path = path.as_ref();
+    let is_stream = path.as_os_str() == "-";
+    let files = if is_stream { vec![path.to_owned()] } else { sibling_shards(path) };
+    Ok(Check {
+        files,
+        is_stream,
+        call: Call::default(),
+        options: Options::default(),
+        catalogue: Catalogue::new(),
+        open: OpenOptions::new(),
+        data: false,
+        run: None,
+    })
+}
+
+/// The options of [`check()`].
+#[derive(Debug)]
+pub struct Check<'a> {
+    files: Vec<PathBuf>,
+    is_stream: bool,
+    call: Call<'a>,
+    options: Options,
+    catalogue: Catalogue,
+    open: OpenOptions,
+    data: bool,
+    /// Whether the model is run, and recorded logits to compare its outputs with.
+    run: Option<Option<&'a Recorded>>,
+}
+
+impl<'a> Check<'a> {
+    call_options!();
+
+    /// Sets the rules to apply.
+    #[must_use]
+    pub fn profile(mut self, profile: Profile) -> Self {
+        self.options = self.options.with_profile(profile);
+        self
+    }
+
+    /// Applies only these rules.
+    #[must_use]
+    pub fn select(mut self, rules: impl IntoIterator<Item = Selector>) -> Self {
+        self.options = self.options.with_select(rules.into_iter().collect());
+        self
+    }
+
+    /// Does not apply these rules.
+    #[must_use]
+    pub fn ignore(mut self, rules: impl IntoIterator<Item = Selector>) -> Self {
+        self.options = self.options.with_ignore(rules.into_iter().collect());
+        self
+    }
+
+    /// Sets how many findings of a rule are kept; further ones are only counted.
+    #[must_use]
+    pub fn findings_per_rule(mut self, count: usize) -> Self {
+        self.options = self.options.with_findings_per_rule(count);
+        self
+    }
+
+    /// Also reads the tensor data.
+    #[must_use]
+    pub fn data(mut self, data: bool) -> Self {
+        self.data = data;
+        self
+    }
+
+    /// Also runs the model over a few tokens: those of recorded logits, with which its outputs are
+    /// compared, or made-up ones.
+    #[must_use]
+    pub fn run_model(mut self, recorded: Option<&'a Recorded>) -> Self {
+        self.run = Some(recorded);
+        self
+    }
+
+    /// Reads descriptions of architectures, in addition to the built-in ones.
+    pub fn architectures(mut self, paths: &[PathBuf]) -> Result<Self> {
+        let read: Vec<Architecture> = read_architectures(paths)?;
+        self.catalogue = read.into_iter().fold(self.catalogue, Catalogue::with);
+        Ok(self)
+    }
+
+    /// Sets the known architectures.
+    #[must_use]
+    pub fn catalogue(mut self, catalogue: Catalogue) -> Self {
+        self.catalogue = catalogue;
+        self
+    }
+
+    /// Sets how addresses are opened.
+    #[must_use]
+    pub fn open_with(mut self, options: OpenOptions) -> Self {
+        self.open = options;
+        self
+    }
+
+    /// Checks the files. A file that cannot be opened does not keep the others from being checked.
+    pub fn run(mut self) -> Result<Checked> {
+        let files = if self.is_stream { vec![self.check_stream()] } else { self.check_files() };
+        // A file that could not be opened is reported already.
+        let first = files.first().filter(|file| file.error.is_none());
+        let probe = match (self.run, first) {
+            (Some(recorded), Some(first)) => {
+                let path = first.path.clone();
+                Some(self.probe(&path, recorded))
+            }
+            _ => None,
+        };
+        Ok(Checked { files, probe, notes: self.call.notes })
+    }
+
+    /// Returns the fixes of the findings in each file, and changes nothing.
+    pub fn proposals(mut self) -> Vec<Result<Proposal>> {
+        if self.is_stream {
+            return vec![Err(Error::misuse("standard input cannot be fixed"))];
+        }
+        self.options = self.options.with_findings_per_rule(usize::MAX);
+        self.data = false;
+        // A proposal has no notes.
+        self.call = Call::default();
+        let proposal = |file: FileCheck| {
+            refuse_interrupted(&[&file.path])?;
+            match (file.error, file.report) {
+                (None, Some(report)) => Proposal::new(file.path, &report),
+                (Some(error), _) => Err(error),
+                (None, None) => Err(Error::misuse("the file was not checked").at(&file.path)),
+            }
+        };
+        self.check_files().into_iter().map(proposal).collect()
+    }
+
+    fn probe(&mut self, path: &Path, recorded: Option<&Recorded>) -> Result<Probe> {
+        let model = self.open.open(path).map_err(|error| {
+            let is_for_headers = matches!(error.hint(), Some(Hint::OpenAlone | Hint::ReadAsStream));
+            if is_for_headers { error.replace_hint(None) } else { error }
+        })?;
+        probe_file(&model, recorded, &self.catalogue, &mut self.call)
+    }
+
+    fn check_files(&mut self) -> Vec<FileCheck> {
+        let (mut opened, mut files) = (Vec::new(), Vec::with_capacity(self.files.len()));
+        let mut unopened = 0usize;
+        for path in std::mem::take(&mut self.files) {
+            if unopened >= MAX_UNOPENED && is_remote(&path) {
+                let message = format_args!(
+                    "this shard and later ones were not requested, because {unopened} others \
+                     cannot be opened"
+                );
+                let error = Error::new(Kind::Io, "not_requested", message).at(&path);
+                files.push(FileCheck::failed(path, error));
+                break;
+            }
+            match self.open_file(&path) {
+                Ok(file) => {
+                    if opened.len() >= ggmill_io::MAX_OPEN_FILES {
+                        ggmill_io::close_idle(&file.model);
+                    }
+                    let mut checked = FileCheck::new(path);
+                    checked.has_template =
+                        file.model.metadata().get(keys::TOKENIZER_CHAT_TEMPLATE).is_some();
+                    checked.is_data_unread = !self.data && !file.model.tensors().is_empty();
+                    files.push(checked);
+                    opened.push(file);
+                }
+                Err(NotOpened::NotGguf(file)) => files.push(*file),
+                Err(NotOpened::Failed(error)) => {
+                    unopened = unopened.saturating_add(1);
+                    files.push(FileCheck::failed(path, error));
+                }
+            }
+        }
+        let mut reports = self.apply_rules(&opened).into_iter();
+        for file in files.iter_mut().filter(|file| file.error.is_none()) {
+            file.report = reports.next();
+        }
+        files
+    }
+
+    fn open_file(&mut self, path: &Path) -> Result<Opened, NotOpened> {
+        if ggmill_io::pending_journal(path).is_some() {
+            self.call.note(Note::Interrupted(path.to_owned()));
+        }
+        let not_gguf =
+            |error: &_, beginning: &[u8]| not_gguf(error, beginning, path, &self.options);
+        let model = self.open.salvage_or(path, not_gguf).map_err(NotOpened::Failed)?;
+        let model = model.map_err(|file| NotOpened::NotGguf(Box::new(file)))?;
+        let facts = match model.parts().first().filter(|_| self.data) {
+            Some(part) => {
+                let read = |options: &_, report: &mut ggmill_pipeline::Report<'_>| {
+                    examine(part, options, report)
+                };
+                self.call
+                    .with_report(Stage::Reading, read)
+                    .map_err(|error| NotOpened::Failed(error.into()))?
+            }
+            None => DataFacts::default(),
+        };
+        Ok(Opened { path: path.to_owned(), name: file_name(path), model, facts })
+    }
+
+    /// Applies the rules: to one model if the files are all shards of a set, otherwise to each file.
+    fn apply_rules(&self, files: &[Opened]) -> Vec<Report> {
+        let input = |file: &'_ Opened| -> Option<Input<'_>> { file.input(&self.catalogue) };
+        let inputs: Vec<Input<'_>> = files.iter().filter_map(input).collect();
+        let models: Vec<&ggmill_core::Model> = files.iter().map(|file| &file.model).collect();
+        let whole = || self.open.failure(&files.first()?.path);
+        check_files(&inputs, ggmill_io::set_fault(&models, whole).as_deref(), &self.options)
+    }
+
+    /// Checks standard input: the header is kept, and the rest is counted, so that data after the end
+    /// is found.
+    fn check_stream(&mut self) -> FileCheck {
+        let path = PathBuf::from("-");
+        if self.data {
+            let error = Error::misuse("standard input: the tensor data cannot be examined");
+            return FileCheck::failed(path, error.with_hint(Hint::DataNeedsFiles));
+        }
+        let read = match ggmill_io::salvage_stream(io::stdin().lock()) {
+            Ok(read) => read,
+            Err(error) => {
+                let message = format_args!("standard input: {error}");
+                return FileCheck::failed(path, Error::new(Kind::Io, "io", message));
+            }
+        };
+        let model = match read.model {
+            Ok(model) => model,
+            Err(error) => {
+                let shown = Path::new("standard input");
+                let file = not_gguf(&error, &read.beginning, shown, &self.options);
+                return FileCheck { path, ..file };
+            }
+        };
+        let mut file = FileCheck::new(path);
+        file.has_template = model.metadata().get(keys::TOKENIZER_CHAT_TEMPLATE).is_some();
+        let part = model.parts().first();
+        file.report = part.map(|part| {
+            let input = Input::new(part).with_catalogue(&self.catalogue);
+            ggmill_check::check(&input, &self.options)
+        });
+        file
+    }
+}
+
+/// The outcome for a file that is not GGUF: the fact as a finding, and as an error.
+fn not_gguf(
+    error: &ggmill_core::Error,
+    beginning: &[u8],
+    path: &Path,
+    options: &Options,
+) -> FileCheck {
+    let name = file_name(path);
+    let refusal = Error::malformed(format_args!("cannot be read as GGUF: {error}")).at(path);
+    let refusal = refusal.with_hint(content::hint_for(error, beginning, Some(&name)));
+    let mut file = FileCheck::failed(path.to_owned(), refusal);
+    file.report = Some(unreadable(error, options));
+    file
+}
+
+/// Why a file was not opened.
+enum NotOpened {
+    NotGguf(Box<FileCheck>),
+    Failed(Error),
+}
+
+/// A file that is open, as a model of one file, with the facts about its tensor data.
+struct Opened {
+    path: PathBuf,
+    name: String,
+    model: ggmill_core::Model,
+    facts: DataFacts,
+}
+
+impl Opened {
+    fn input<'a>(&'a self, catalogue: &'a Catalogue) -> Option<Input<'a>> {
+        let part: &Part = self.model.parts().first()?;
+        let input = Input::new(part).with_data(&self.facts).named(&self.name);
+        Some(input.with_catalogue(catalogue))
+    }
+}
+
+/// The findings about a model.
+#[derive(Debug)]
+pub struct Checked {
+    files: Vec<FileCheck>,
+    probe: Option<Result<Probe>>,
+    notes: Vec<Note>,
+}
+
+impl Checked {
+    /// Returns the files, in order. Of a set on a server of which many shards cannot be opened, the
+    /// last shards are missing.
+    pub fn files(&self) -> &[FileCheck] {
+        &self.files
+    }
+
+    /// Returns the files.
+    pub fn into_files(self) -> Vec<FileCheck> {
+        self.files
+    }
+
+    /// Takes the outputs of the model, or why it did not run; `None` if it was not to run, or if its
+    /// first file could not be opened.
+    pub fn take_probe(&mut self) -> Option<Result<Probe>> {
+        self.probe.take()
+    }
+
+    /// Returns the facts worth knowing about the call.
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
+    }
+}
+
+/// The findings about a file.
+#[derive(Debug)]
+pub struct FileCheck {
+    path: PathBuf,
+    report: Option<Report>,
+    error: Option<Error>,
+    has_template: bool,
+    is_data_unread: bool,
+}
+
+impl FileCheck {
+    fn new(path: PathBuf) -> Self {
+        Self { path, report: None, error: None, has_template: false, is_data_unread: false }
+    }
+
+    fn failed(path: PathBuf, error: Error) -> Self {
+        Self { error: Some(error), ..Self::new(path) }
+    }
+
+    /// Returns the path or address.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the findings. A file that is not GGUF has this fact as its finding; a file that could
+    /// not be read has none.
+    pub fn report(&self) -> Option<&Report> {
+        self.report.as_ref()
+    }
+
+    /// Returns why the file could not be read, or not as GGUF.
+    pub fn error(&self) -> Option<&Error> {
+        self.error.as_ref()
+    }
+
+    /// Returns the findings, and the error.
+    pub fn into_parts(self) -> (Option<Report>, Option<Error>) {
+        (self.report, self.error)
+    }
+
+    /// Returns `true` if the file has a chat template.
+    pub fn has_template(&self) -> bool {
+        self.has_template
+    }
+
+    /// Returns `true` if the file has tensor data that could have been read, and was not.
+    pub fn is_data_unread(&self) -> bool {
+        self.is_data_unread
+    }
+}
+
+/// The fixes of the findings in a file.
+#[derive(Debug)]
+pub struct Proposal {
+    path: PathBuf,
+    fixes: Vec<ProposedFix>,
+    before: Vec<Option<String>>,
+}
+
+impl Proposal {
+    fn new(path: PathBuf, report: &Report) -> Result<Self> {
+        let fixes = report.fixes();
+        let mut before = Vec::with_capacity(fixes.len());
+        if !fixes.is_empty() {
+            let file = ggmill_io::open_alone(&path)?;
+            for ProposedFix { fix, .. } in &fixes {
+                let key = match fix {
+                    Fix::Set { key, .. } | Fix::Unset { key } | Fix::Rename { from: key, .. } => {
+                        key
+                    }
+                    _ => "",
+                };
+                before.push(file.metadata().get(key).map(|entry| brief(&entry)));
+            }
+        }
+        Ok(Self { path, fixes, before })
+    }
+
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the fixes.
+    pub fn fixes(&self) -> &[ProposedFix] {
+        &self.fixes
+    }
+
+    /// Returns for each fix the value before, in a short form, of the key that it changes.
+    pub fn before(&self) -> &[Option<String>] {
+        &self.before
+    }
+
+    /// Returns the codes of the rules whose findings are fixed, one for each finding.
+    pub fn codes(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.fixes.iter().flat_map(|proposed| proposed.codes.iter().copied())
+    }
+
+    /// Applies the fixes, in place where that is safe, and returns remarks.
+    pub fn apply(&self) -> Result<Vec<String>> {
+        let fixes = self.fixes.iter().map(|proposed| &proposed.fix);
+        ggmill_edit::apply_fixes(&self.path, fixes, &mut |_| ControlFlow::Continue(()))
+            .map_err(|error| Error::from(error).replace_hint(None))
+    }
+}
+
+/// A value on one short line, with its type.
+fn brief(entry: &Entry<'_>) -> String {
+    const MAX_LEN: usize = 60;
+    let Ok(value) = entry.value() else { return String::new() };
+    match value {
+        Value::Bool(_) if entry.value_bytes().first().is_some_and(|&byte| byte > 1) => {
+            format!("byte {} (bool)", entry.value_bytes().first().copied().unwrap_or_default())
+        }
+        Value::Str(text) => {
+            let shown = format!("{text:?}");
+            let short: String = shown.chars().take(MAX_LEN).collect();
+            if short.len() < shown.len() { format!("{short}…") } else { shown }
+        }
+        Value::Array(array) => format!("{}[{}]", array.element_type(), array.len()),
+        Value::Bool(value) => format!("{value} (bool)"),
+        Value::F32(value) => format!("{value} (f32)"),
+        Value::F64(value) => format!("{value} (f64)"),
+        other => other
+            .as_i128()
+            .map_or_else(String::new, |number| format!("{number} ({})", other.value_type())),
+    }
+}
