@@ -8,11 +8,11 @@ use crate::process::{
     Done, built_by_tests, cargo, command, output, root, run as run_command, succeeds, target,
 };
 
-/// Packages that build and test it.
+/// Packages that build and test the package.
 const TOOLS: [&str; 5] = ["maturin>=1.14,<2", "numpy>=1.24", "pytest>=8", "mypy>=1.14", "pyright"];
-/// Names an interpreter, in place of the first that is found.
+/// The environment variable that names the interpreter to use.
 const PYTHON: &str = "GGMILL_PYTHON";
-/// The interpreters that are tried, in order.
+/// The interpreters to try, in order.
 const NAMES: [&str; 7] =
     ["python3", "python", "python3.14", "python3.13", "python3.12", "python3.11", "python3.10"];
 /// The package's directory.
@@ -20,13 +20,13 @@ const PACKAGE: &str = "crates/ggmill-python";
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Build the wheel as it is published, optimized, and leave the tests out
+    /// Build the optimized wheel for publication, and skip the tests
     #[arg(long)]
     release: bool,
-    /// Leave out the type checkers
+    /// Skip the type checkers
     #[arg(long)]
     no_types: bool,
-    /// Take the command and the corpus from what `cargo test --workspace` builds, as the gate does
+    /// Use the command and the corpus that `cargo test --workspace` built, as the gate does
     #[arg(long, conflicts_with = "release")]
     of_tests: bool,
     /// Test the same wheel with this interpreter too
@@ -52,23 +52,23 @@ impl Environment {
         };
         let directory = target()?.join("python/venv");
         let imports = "import maturin, numpy, pytest, mypy, pyright";
-        let made = Self::make(&base, &directory, &TOOLS, imports)?;
-        if made.is_none() {
+        let environment = Self::create(&base, &directory, &TOOLS, imports)?;
+        if environment.is_none() {
             println!("skipped: pip cannot install what builds and tests the package");
         }
-        Ok(made)
+        Ok(environment)
     }
 
     /// Returns an environment with these packages, created the first time, or `None` if they cannot
     /// be installed.
-    fn make(base: &Path, directory: &Path, packages: &[&str], imports: &str) -> Done<Option<Self>> {
+    fn create(base: &Path, directory: &Path, packages: &[&str], imports: &str) -> Done<Option<Self>> {
         let python =
             directory.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
         let this = Self { python };
         if succeeds(this.command().args(["-c", imports])) {
             return Ok(Some(this));
         }
-        println!("making {} with {}", directory.display(), packages.join(", "));
+        println!("creating {} with {}", directory.display(), packages.join(", "));
         run_command(command(base).args(["-m", "venv"]).arg(directory))?;
         let installs = run_command(this.pip().args(packages)).is_ok();
         Ok(installs.then_some(this))
@@ -94,12 +94,12 @@ impl Environment {
 
 /// Returns an interpreter that can create the environment.
 fn interpreter() -> Option<PathBuf> {
-    let fits = |python: &PathBuf| {
-        let asked = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))";
-        succeeds(command(python).args(["-c", asked]))
+    let is_usable = |python: &PathBuf| {
+        let test = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))";
+        succeeds(command(python).args(["-c", test]))
     };
-    let given = env::var_os(PYTHON).map(PathBuf::from);
-    given.into_iter().chain(NAMES.map(PathBuf::from)).find(fits)
+    let chosen = env::var_os(PYTHON).map(PathBuf::from);
+    chosen.into_iter().chain(NAMES.map(PathBuf::from)).find(is_usable)
 }
 
 /// Builds and tests the package. Fails if a tool is missing.
@@ -126,9 +126,9 @@ pub(crate) fn gate() -> Done {
 }
 
 impl Environment {
-    /// Builds the wheel with the native command in it, and installs it.
+    /// Builds the wheel, with the command in it, and installs it.
     fn install(&self, release: bool) -> Done<PathBuf> {
-        put_command(release)?;
+        copy_command(release)?;
         let wheel = self.build(release)?;
         println!("built {}", wheel.display());
         self.install_wheel(&wheel)?;
@@ -166,7 +166,7 @@ impl Environment {
             let name = base.display().to_string().replace(|c: char| !c.is_alphanumeric(), "-");
             let directory = target()?.join("python").join(format!("also-{name}"));
             let packages = ["numpy>=1.24", "pytest>=8"];
-            let other = Self::make(base, &directory, &packages, "import numpy, pytest")?
+            let other = Self::create(base, &directory, &packages, "import numpy, pytest")?
                 .ok_or_else(|| format!("{}: pip cannot install", base.display()))?;
             other.install_wheel(&wheel)?;
             run_command(other.command().arg("--version"))?;
@@ -208,7 +208,7 @@ impl Environment {
                 .arg(&self.python)
                 .arg("--out")
                 .arg(&wheels)
-                // Shared with the workspace: most dependencies are built already.
+                // The target directory of the workspace, where most dependencies are already built.
                 .env("CARGO_TARGET_DIR", target()?),
         )?;
         wheel_in(&wheels)
@@ -225,14 +225,14 @@ impl Environment {
     }
 }
 
-/// Builds the native command.
+/// Builds the command.
 fn build_command(release: bool) -> Done {
     let profile: &[&str] = if release { &["--release"] } else { &[] };
     run_command(cargo(&["build", "--locked", "-p", "ggmill-cli"]).args(profile))
 }
 
-/// Copies the native command to where maturin puts it into the wheel.
-fn put_command(release: bool) -> Done {
+/// Copies the command to the directory whose files maturin adds to the wheel as scripts.
+fn copy_command(release: bool) -> Done {
     let built = target()?.join(if release { "release" } else { "debug" });
     let name = format!("ggmill{}", env::consts::EXE_SUFFIX);
     let scripts = root().join(PACKAGE).join("ggmill.data/scripts");
@@ -247,6 +247,6 @@ fn wheel_in(directory: &Path) -> Done<PathBuf> {
     let entries = fs::read_dir(directory).map_err(failed)?;
     let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     paths
-        .find(|path| path.extension().is_some_and(|ending| ending == "whl"))
+        .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
         .ok_or_else(|| format!("{}: maturin left no wheel there", directory.display()))
 }

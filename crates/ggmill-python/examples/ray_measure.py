@@ -29,7 +29,7 @@ def imatrix_part(model: str, options: dict[str, Any]) -> ggmill.Imatrix:
 
 
 def parts(model: str, text: str, context: int, size: int) -> list[dict[str, Any]]:
-    """Divide the chunks of a text into parts of so many chunks."""
+    """Divide the chunks of a text into parts of `size` chunks."""
     with ggmill.open(model) as opened:
         count = len(opened.tokenizer().encode(text)) // context
     return [

@@ -1,33 +1,34 @@
-//! Tensor types, and arrays of values as blocks of them.
+//! Tensor types, and the conversion of arrays to blocks and back.
 
 use ggmill::{GgmlType, quant};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
-use crate::error::{Failure, Result};
-use crate::filled::filled;
-use crate::threads;
+use crate::calls::convert_rows;
+use crate::error::{Class, Failure, Result};
+use crate::memory::{contiguous, filled};
 
-/// What is known of a tensor type.
+/// The properties of a tensor type.
 #[derive(IntoPyObject)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct TypeFacts {
     number: u32,
     name: &'static str,
-    /// Elements of a block; 0 where they are not known, as for retired types.
+    /// The number of elements in a block; 0 for types that were removed.
     block_size: u32,
-    /// Bytes of a block.
+    /// The size of a block in bytes.
     type_size: u32,
+    /// Whether a block contains more than one element.
     is_quantized: bool,
-    /// Whether values are read from its blocks.
+    /// Whether blocks can be decoded.
     decodes: bool,
-    /// Whether values are rounded to it.
+    /// Whether values can be encoded as this type.
     encodes: bool,
-    /// Whether that takes importance weights.
+    /// Whether encoding requires importance weights.
     needs_weights: bool,
 }
 
-/// Every tensor type that has a name.
+/// Returns every tensor type that has a name.
 #[pyfunction]
 pub(crate) fn types() -> Vec<TypeFacts> {
     let facts = |this: GgmlType| {
@@ -52,7 +53,7 @@ pub(crate) fn types() -> Vec<TypeFacts> {
     GgmlType::all().filter_map(facts).collect()
 }
 
-/// Bytes of one row of a type.
+/// Returns the size of a row in bytes.
 fn row_size(ggml_type: GgmlType, row_len: usize) -> Result<usize> {
     let size = ggml_type.layout().and_then(|layout| layout.bytes_for(row_len as u64));
     let size = size.and_then(|size| usize::try_from(size).ok());
@@ -64,10 +65,10 @@ fn row_size(ggml_type: GgmlType, row_len: usize) -> Result<usize> {
     })
 }
 
-/// Whole rows of `row_len` values as blocks of a type, row after row.
+/// Encodes rows of `row_len` values as blocks of a type, row after row.
 ///
-/// `weights` say how much each column matters. With `check`, a value that the type cannot hold is
-/// an error.
+/// `weights` are the importance weights of the columns. With `check`, a value that the type cannot
+/// represent is an error.
 #[pyfunction]
 #[pyo3(signature = (type_number, values, row_len, weights = None, *, check = false, threads = None))]
 pub(crate) fn quantize<'py>(
@@ -97,27 +98,24 @@ pub(crate) fn quantize<'py>(
             });
             done.map_err(|error| of_row(error, row))
         };
-        threads::rows(threads, (values, row_len), (blocks, row_size), work)
+        convert_rows(threads, (values, row_len), (blocks, row_size), work)
     })
 }
 
-/// An error that counts rows from the first of a piece, which is row `before` of all.
-fn of_row(error: quant::Error, before: usize) -> Failure {
+/// Converts an error in a piece of the rows, which begins with row `first`: the row in its message
+/// becomes the row of the whole array.
+fn of_row(error: quant::Error, first: usize) -> Failure {
     let (quant::ErrorKind::NonFinite { row, .. } | quant::ErrorKind::OutOfRange { row, .. }) =
         error.kind()
     else {
         return error.into();
     };
-    let text = error.to_string();
-    let of_piece = format!("row {row},");
-    let message = text.replacen(&of_piece, &format!("row {},", row + before), 1);
-    match error.kind() {
-        quant::ErrorKind::NonFinite { .. } => Failure::new("non_finite", message),
-        _ => Failure::new("out_of_range", message),
-    }
+    let in_piece = format!("row {row},");
+    let message = error.to_string().replacen(&in_piece, &format!("row {},", row + first), 1);
+    Failure::new(Class::ArgumentError, error.kind().name(), message)
 }
 
-/// Whole blocks of a type as values.
+/// Decodes whole blocks of a type.
 #[pyfunction]
 #[pyo3(signature = (type_number, blocks, *, threads = None))]
 pub(crate) fn dequantize<'py>(
@@ -134,16 +132,16 @@ pub(crate) fn dequantize<'py>(
         layout.map_or((1, 1), |layout| (layout.elements as usize, layout.bytes as usize));
     let whole = blocks.len() / bytes.max(1);
     if whole.saturating_mul(bytes) != blocks.len() {
-        // The codec says what is wrong.
+        // Fails with the codec's message about incomplete blocks.
         codec.dequantize(blocks, &mut [])?;
     }
     filled(py, whole.saturating_mul(elements), |values| {
         let work = |_, blocks: &[u8], values: &mut [f32]| Ok(codec.dequantize(blocks, values)?);
-        threads::rows(threads, (blocks, bytes), (values, elements), work)
+        convert_rows(threads, (blocks, bytes), (values, elements), work)
     })
 }
 
-/// A copy of blocks in the other byte order.
+/// Returns a copy of blocks in the other byte order.
 #[pyfunction]
 pub(crate) fn swap_bytes<'py>(
     py: Python<'py>,
@@ -157,17 +155,4 @@ pub(crate) fn swap_bytes<'py>(
         Ok(swapped)
     })?;
     Ok(PyArray1::from_vec(py, swapped))
-}
-
-/// The elements of an array that lie one after the other.
-///
-/// They are read while other Python threads run: that these do not write to the array meanwhile is
-/// asked of the caller (`docs/python.md`), as NumPy does of those who call what releases Python.
-/// What is read of an array that changes is values of then and of now; every pattern of bits is a
-/// value of its type, and lengths are those of the array object, which cannot be resized while it
-/// is borrowed.
-pub(crate) fn contiguous<'a, T: numpy::Element>(
-    array: &'a PyReadonlyArray1<'_, T>,
-) -> Result<&'a [T]> {
-    array.as_slice().map_err(|_| Failure::misuse("the array is not contiguous"))
 }

@@ -1,26 +1,27 @@
-//! Errors of the libraries as exceptions of the package.
+//! Errors as exceptions of the package.
 
 use std::path::{Path, PathBuf};
 
 use ggmill::core::Subject;
-use ggmill::{RawStr, estimate, io, pipeline, quant, template, tokenizer};
+use ggmill::{Hint, RawStr, template};
 use pyo3::prelude::*;
 
 /// A result with this module's [`Failure`].
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// Why a call failed: what becomes an exception when it reaches Python.
+/// Why a call failed. It becomes an exception when it reaches Python.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// An exception that Python raised, in a callback for one.
+    /// An exception that Python code raised, such as a progress callback.
     Raised(PyErr),
-    /// An error of the libraries.
+    /// An error of the library or of this module.
     Refused(Box<Refusal>),
 }
 
-/// The facts of an error; `ggmill._errors.error_of` chooses the class of the exception.
-#[derive(Debug, Default)]
+/// An exception before it is created: its class and its attributes.
+#[derive(Debug)]
 pub(crate) struct Refusal {
+    class: Class,
     message: String,
     kind: String,
     offset: Option<u64>,
@@ -29,40 +30,90 @@ pub(crate) struct Refusal {
     errno: Option<i32>,
 }
 
+/// A class in `ggmill._errors`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Class {
+    ArgumentError,
+    ClosedError,
+    FileError,
+    ForbiddenError,
+    FormatError,
+    MissingError,
+    NoSuchFileError,
+    OutputExistsError,
+    StoppedError,
+    UnsupportedError,
+}
+
+impl Class {
+    fn of(error: &ggmill::Error) -> Self {
+        match error.kind_name() {
+            // Where the class is not that of the predicate, it is the documented one.
+            "not_finite" | "security" | "version" => Self::FormatError,
+            "architecture" => Self::UnsupportedError,
+            "not_editable" => Self::FileError,
+            "types" => Self::ArgumentError,
+            // The memory that a caller allows is an argument.
+            "memory" if error.hint() == Some(&Hint::MoreMemory) => Self::ArgumentError,
+            "io" if error.is_not_found() => Self::NoSuchFileError,
+            _ if error.is_not_found() => Self::MissingError,
+            _ if error.is_already_exists() => Self::OutputExistsError,
+            _ if error.is_denied() => Self::ForbiddenError,
+            _ if error.is_unsupported() => Self::UnsupportedError,
+            _ if error.is_refused() || error.is_misuse() => Self::ArgumentError,
+            _ if error.is_cancelled() => Self::StoppedError,
+            _ if error.is_changed() || error.is_io() => Self::FileError,
+            _ => Self::FormatError,
+        }
+    }
+}
+
 impl Failure {
-    /// An error of this kind with this message.
-    pub(crate) fn new(kind: &str, message: impl Into<String>) -> Self {
+    pub(crate) fn new(class: Class, kind: &str, message: impl Into<String>) -> Self {
         Self::Refused(Box::new(Refusal {
+            class,
             message: message.into(),
             kind: kind.to_owned(),
-            ..Refusal::default()
+            offset: None,
+            subject: None,
+            path: None,
+            errno: None,
         }))
     }
 
-    /// The caller broke a rule of the interface.
+    /// An argument is invalid.
     pub(crate) fn misuse(message: impl Into<String>) -> Self {
-        Self::new("misuse", message)
+        Self::new(Class::ArgumentError, "misuse", message)
     }
 
-    /// A model that was closed is used.
+    /// A limit was exceeded, or there is too little memory.
+    pub(crate) fn limit(message: impl Into<String>) -> Self {
+        Self::new(Class::FormatError, "limit", message)
+    }
+
+    /// The input is valid, but not supported.
+    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(Class::UnsupportedError, "unsupported", message)
+    }
+
+    /// A closed model is used.
     pub(crate) fn closed(path: &Path) -> Self {
-        Self::new("closed", "the model is closed").at(path)
+        Self::new(Class::ClosedError, "closed", "the model is closed").at(path)
     }
 
-    /// The same error about this file, unless it is about one already. The message begins with its
-    /// path.
+    /// Adds the file that the error is about, unless it has one. The path precedes the message.
     pub(crate) fn at(mut self, path: &Path) -> Self {
         if let Self::Refused(refusal) = &mut self
             && refusal.path.is_none()
         {
             refusal.path = Some(path.to_owned());
-            let shown = RawStr::new(path.as_os_str().as_encoded_bytes());
+            let shown = ggmill::display_path(path);
             refusal.message = format!("{shown}: {}", refusal.message);
         }
         self
     }
 
-    /// The same error about this metadata key.
+    /// Adds the metadata key that the error is about, unless it has a subject.
     pub(crate) fn about_key(mut self, key: &[u8]) -> Self {
         if let Self::Refused(refusal) = &mut self
             && refusal.subject.is_none()
@@ -80,15 +131,23 @@ impl Failure {
             Self::Refused(refusal) => *refusal,
         };
         Python::attach(|py| -> PyResult<PyErr> {
-            let Refusal { message, kind, offset, subject, path, errno } = refusal;
+            let Refusal { class, message, kind, offset, subject, path, errno } = refusal;
             let path = path.map(PathBuf::into_os_string);
-            let value = py
-                .import("ggmill._errors")?
-                .getattr("error_of")?
-                .call1((message, kind, offset, subject, path, errno))?;
-            Ok(PyErr::from_value(value))
+            let errors = py.import("ggmill._errors")?;
+            let class = errors.getattr(format!("{class:?}"))?;
+            let arguments = (class, message, kind, offset, subject, path, errno);
+            Ok(PyErr::from_value(errors.getattr("error_of")?.call1(arguments)?))
         })
         .unwrap_or_else(|error| error)
+    }
+}
+
+/// A key or tensor as messages show it: `key "general.alignment"`.
+fn subject(subject: Subject<'_>) -> String {
+    match subject {
+        Subject::Key(key) => format!("key {key:?}"),
+        Subject::Tensor(name) => format!("tensor {name:?}"),
+        _ => String::new(),
     }
 }
 
@@ -110,20 +169,12 @@ impl From<std::convert::Infallible> for Failure {
     }
 }
 
-impl From<ggmill::core::Error> for Failure {
-    fn from(error: ggmill::core::Error) -> Self {
-        if let Some(cause) = error.cause().and_then(|cause| cause.downcast_ref::<io::Error>()) {
-            return Self::from(cause);
-        }
-        Self::Refused(Box::new(of_format(&error)))
-    }
-}
-
 impl From<ggmill::Error> for Failure {
     fn from(error: ggmill::Error) -> Self {
         let key = error.key().map(Subject::Key);
         let about = key.or(error.tensor().map(Subject::Tensor)).map(subject);
         Self::Refused(Box::new(Refusal {
+            class: Class::of(&error),
             message: error.to_string(),
             kind: error.kind_name().to_owned(),
             offset: error.offset(),
@@ -134,117 +185,36 @@ impl From<ggmill::Error> for Failure {
     }
 }
 
-impl From<&io::Error> for Failure {
-    fn from(error: &io::Error) -> Self {
-        let errno = error.io_error().and_then(std::io::Error::raw_os_error);
-        Self::Refused(Box::new(Refusal {
-            message: error.to_string(),
-            kind: error.kind().name().to_owned(),
-            offset: error.offset(),
-            subject: error.subject().map(subject),
-            path: Some(error.path().to_owned()),
-            errno,
-        }))
-    }
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Self::from(&error)
-    }
-}
-
-impl From<pipeline::Error> for Failure {
-    fn from(error: pipeline::Error) -> Self {
-        if let Some(cause) = error.cause().and_then(|cause| cause.downcast_ref::<io::Error>()) {
-            return Self::from(cause);
-        }
-        let of_cause = error
-            .cause()
-            .and_then(|cause| cause.downcast_ref::<ggmill::core::Error>())
-            .map(of_format)
-            .unwrap_or_default();
-        let own = Some(error.subject()).filter(|subject| !subject.is_empty());
-        Self::Refused(Box::new(Refusal {
-            message: error.to_string(),
-            kind: error.kind().name().to_owned(),
-            subject: own.map(str::to_owned).or(of_cause.subject),
-            path: error.path().map(Path::to_owned),
-            ..of_cause
-        }))
-    }
-}
-
-impl From<quant::Error> for Failure {
-    fn from(error: quant::Error) -> Self {
-        Self::new(error.kind().name(), error.to_string())
-    }
-}
-
-impl From<ggmill::run::Error> for Failure {
-    fn from(error: ggmill::run::Error) -> Self {
-        use ggmill::run::ErrorKind;
-        match error.kind() {
-            // Of checkpoints these kinds are about what a file contains.
-            ErrorKind::Memory | ErrorKind::Vocabulary => Self::misuse(error.to_string()),
-            kind => Self::new(kind.name(), error.to_string()),
-        }
-    }
-}
-
-impl From<estimate::Error> for Failure {
-    fn from(error: estimate::Error) -> Self {
-        Self::misuse(error.to_string())
-    }
-}
-
-impl From<tokenizer::Error> for Failure {
-    fn from(error: tokenizer::Error) -> Self {
-        let key = error.key().map(|key| subject(Subject::Key(RawStr::from(key))));
-        Self::Refused(Box::new(Refusal {
-            message: error.to_string(),
-            kind: error.kind().name().to_owned(),
-            subject: key,
-            ..Refusal::default()
-        }))
-    }
-}
-
-impl From<ggmill::arch::Error> for Failure {
-    fn from(error: ggmill::arch::Error) -> Self {
-        Self::new("architecture", error.to_string())
-    }
-}
-
 impl From<template::Error> for Failure {
     fn from(error: template::Error) -> Self {
-        // What a template says of itself may have anything in it.
-        let message = RawStr::from(&*error.to_string()).to_string();
-        Self::new(error.kind().name(), message)
+        let mut failure = Self::from(ggmill::Error::from(error));
+        if let Self::Refused(refusal) = &mut failure {
+            // A template can raise an error with any text.
+            refusal.message = RawStr::from(&*refusal.message).to_string();
+        }
+        failure
     }
 }
 
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Self {
-        Self::new("io", error.to_string())
-    }
+/// Converts errors of the crates below `ggmill`, which the library classifies.
+macro_rules! from_library_errors {
+    ($($error:ty,)*) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                ggmill::Error::from(error).into()
+            }
+        }
+    )*};
 }
 
-fn of_format(error: &ggmill::core::Error) -> Refusal {
-    Refusal {
-        message: error.to_string(),
-        kind: error.kind().name().to_owned(),
-        offset: error.offset(),
-        subject: error.subject().map(subject),
-        ..Refusal::default()
-    }
-}
-
-/// `key "general.alignment"`, as messages have it.
-fn subject(subject: Subject<'_>) -> String {
-    match subject {
-        Subject::Key(key) => format!("key {key:?}"),
-        Subject::Tensor(name) => format!("tensor {name:?}"),
-        _ => String::new(),
-    }
+from_library_errors! {
+    ggmill::arch::Error,
+    ggmill::core::Error,
+    ggmill::estimate::Error,
+    ggmill::io::Error,
+    ggmill::pipeline::Error,
+    ggmill::quant::Error,
+    ggmill::run::Error,
+    ggmill::tokenizer::Error,
+    std::io::Error,
 }

@@ -1,22 +1,16 @@
-//! The extension module `ggmill._native`: the libraries of ggmill for Python.
+//! The extension module `ggmill._native`, thin over the crate `ggmill`.
 //!
-//! What is here is as little as possible: files, numbers and bytes. The package in `python/ggmill`
-//! makes an interface for people of it, and is where types and words are documented.
+//! Its interface is files, numbers and bytes. The package in `python/ggmill` makes the public
+//! interface of it, and documents types and arguments.
 
-mod array;
 mod blocks;
+mod calls;
 mod error;
-mod filled;
-#[expect(unsafe_code, reason = "memory that Python and Rust share; the reasons are beside it")]
+#[expect(unsafe_code, reason = "memory that Python and Rust share")]
 mod memory;
 mod model;
 mod operations;
-mod progress;
-mod strings;
-mod template;
-mod tensor;
-mod threads;
-mod tokenizer;
+mod text;
 mod value;
 mod write;
 
@@ -26,45 +20,29 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _native {
     #[pymodule_export]
-    use crate::array::Array;
-    #[pymodule_export]
     use crate::blocks::{dequantize, quantize, swap_bytes, types};
     #[pymodule_export]
     use crate::memory::Memory;
     #[pymodule_export]
-    use crate::model::OpenModel;
+    use crate::model::{Array, OpenModel, Tensor};
     #[pymodule_export]
-    use crate::operations::check::check;
-    #[pymodule_export]
-    use crate::operations::convert::{convert, plan_convert};
-    #[pymodule_export]
-    use crate::operations::diff::diff;
-    #[pymodule_export]
-    use crate::operations::edit::edit;
-    #[pymodule_export]
-    use crate::operations::estimate::estimate;
-    #[pymodule_export]
-    use crate::operations::extract::extract;
-    #[pymodule_export]
-    use crate::operations::hash::hash;
+    use crate::operations::edit::{edit, extract, merge, split};
     #[pymodule_export]
     use crate::operations::measure::{
         imatrix, imatrix_bytes, measure, measurement, merge_imatrices, merge_scores, save_imatrix,
     };
     #[pymodule_export]
-    use crate::operations::quantize::{plan_quantize, quantize_file};
+    use crate::operations::quantize::{
+        SharedPlan, convert, plan_convert, plan_quantize, quantize_file,
+    };
     #[pymodule_export]
-    use crate::operations::shards::{merge, split};
+    use crate::operations::report::{check, diff, estimate, hash};
     #[pymodule_export]
-    use crate::operations::shared::SharedPlan;
+    use crate::text::{
+        Rendered, Template, Tokenizer, template_tokens, templates, templates_of_text,
+    };
     #[pymodule_export]
-    use crate::strings::string_offsets;
-    #[pymodule_export]
-    use crate::template::{Rendered, Template, template_tokens, templates, templates_of_text};
-    #[pymodule_export]
-    use crate::tensor::Tensor;
-    #[pymodule_export]
-    use crate::tokenizer::Tokenizer;
+    use crate::value::string_offsets;
     #[pymodule_export]
     use crate::write::{header, rename_no_replace, write_file};
 

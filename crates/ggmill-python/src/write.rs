@@ -1,39 +1,37 @@
-//! Files of metadata and arrays.
+//! Writing files from metadata and arrays.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
-use ggmill::core::{Builder, Plan, PlannedTensor, Writer, swap_bytes};
+use ggmill::core::{Builder, Plan, PlannedTensor, WriteError, Writer, swap_bytes};
 use ggmill::io::{self, FileSink, Overwrite};
-use ggmill::pipeline::{self, ErrorKind, Progress, Report};
 use ggmill::{Endian, GgmlType, MetadataBuf, Shape};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::blocks::contiguous;
-use crate::error::{Failure, Result};
-use crate::progress::reporting;
-use crate::value::{Given, bytes_of};
+use crate::calls::{self, Reporter};
+use crate::error::{Class, Failure, Result};
+use crate::memory::contiguous;
+use crate::value::{EncodedValue, bytes_of};
 
-/// An entry to be: its key, its types from the outside in, its value.
-type GivenEntry<'py> = (Bound<'py, PyAny>, Vec<u32>, Bound<'py, PyAny>);
-/// A tensor to be: its name, its type, its dimensions in stored order.
-type GivenTensor<'py> = (Bound<'py, PyAny>, u32, Vec<u64>);
+/// A metadata entry: its key, the numbers of its type and element types, its value.
+type EntryArgument<'py> = (Bound<'py, PyAny>, Vec<u32>, Bound<'py, PyAny>);
+/// A tensor: its name, the number of its type, its dimensions in stored order.
+type TensorArgument<'py> = (Bound<'py, PyAny>, u32, Vec<u64>);
 
-/// Bytes written at once.
+/// The number of bytes that are written between two progress reports.
 const PIECE: usize = 1 << 20;
 
-/// The header of a file, and where its data will be: `(header, [(offset, size)], total)`. Offsets
-/// are counted from the start of the file, in bytes.
+/// Returns the header of a file, the offset and size of the data of each tensor, and the length of the
+/// file: `(header, [(offset, size)], total)`. Offsets are bytes from the start of the file.
 #[pyfunction]
 #[pyo3(signature = (metadata, tensors, *, big_endian = false, version_2 = false, pad = false))]
 #[expect(clippy::type_complexity, reason = "three things")]
 pub(crate) fn header<'py>(
     py: Python<'py>,
-    metadata: Vec<GivenEntry<'py>>,
-    tensors: Vec<GivenTensor<'py>>,
+    metadata: Vec<EntryArgument<'py>>,
+    tensors: Vec<TensorArgument<'py>>,
     big_endian: bool,
     version_2: bool,
     pad: bool,
@@ -43,8 +41,10 @@ pub(crate) fn header<'py>(
     Ok((PyBytes::new(py, plan.header()), places, plan.total_len()))
 }
 
-/// Writes a file whole or not at all: metadata, and tensors with their blocks in canonical form,
-/// little-endian, as arrays of `uint8` or as functions that make these when they are written.
+/// Writes a file, completely or not at all.
+///
+/// The data of a tensor are its little-endian blocks, as an array of `uint8` or as a function that
+/// returns one and is called when the tensor is written.
 #[pyfunction]
 #[pyo3(signature = (
     path, metadata, tensors, data, *, big_endian = false, version_2 = false, overwrite = false,
@@ -53,8 +53,8 @@ pub(crate) fn header<'py>(
 pub(crate) fn write_file<'py>(
     py: Python<'py>,
     path: PathBuf,
-    metadata: Vec<GivenEntry<'py>>,
-    tensors: Vec<GivenTensor<'py>>,
+    metadata: Vec<EntryArgument<'py>>,
+    tensors: Vec<TensorArgument<'py>>,
     data: Vec<Bound<'py, PyAny>>,
     big_endian: bool,
     version_2: bool,
@@ -67,7 +67,7 @@ pub(crate) fn write_file<'py>(
         return Err(Failure::misuse(message));
     }
     let data: Vec<Py<PyAny>> = data.into_iter().map(Bound::unbind).collect();
-    // What there is already is refused before a file is begun.
+    // Arrays of the wrong length are rejected before the file is created.
     for (number, data) in data.iter().enumerate() {
         let data = data.bind(py);
         if !data.is_callable() {
@@ -75,28 +75,13 @@ pub(crate) fn write_file<'py>(
             expect_len(&plan, number, contiguous(&blocks)?).map_err(|failure| failure.at(&path))?;
         }
     }
-    let raised: Mutex<Option<Failure>> = Mutex::default();
-    let outcome = reporting(py, progress, |report| {
+    calls::run(py, progress, |reporter| -> Result<()> {
         let overwrite = if overwrite { Overwrite::Replace } else { Overwrite::Refuse };
         let inputs: [&Path; 0] = [];
         let sink = FileSink::start(&path, &inputs, overwrite, plan.total_len())?;
-        let sink = stream(&plan, &data, big_endian, sink, report).map_err(|failure| {
-            *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
-            stopped()
-        })?;
+        let sink = write_tensors(&plan, &data, big_endian, sink, &reporter)?;
         Ok(sink.commit()?)
-    });
-    let raised = raised.into_inner().unwrap_or_else(PoisonError::into_inner);
-    match (outcome, raised) {
-        // What the callback raised is why the rest was stopped.
-        (Err(Failure::Raised(error)), _) => Err(Failure::Raised(error)),
-        (_, Some(failure)) => Err(failure),
-        (outcome, None) => outcome,
-    }
-}
-
-fn stopped() -> pipeline::Error {
-    pipeline::Error::new(ErrorKind::Cancelled, "stopped on request")
+    })
 }
 
 fn expect_len(plan: &Plan, number: usize, blocks: &[u8]) -> Result<()> {
@@ -108,57 +93,48 @@ fn expect_len(plan: &Plan, number: usize, blocks: &[u8]) -> Result<()> {
     Err(Failure::misuse(format!("tensor {name:?}: {found} bytes, expected {expected}")))
 }
 
-/// Gives a file another name on the same file system, never that of an existing file.
+/// Renames a file within a file system. Fails if the new name exists.
 #[pyfunction]
 pub(crate) fn rename_no_replace(py: Python<'_>, from: PathBuf, to: PathBuf) -> Result<()> {
     Ok(py.detach(|| io::rename_no_replace(from, to))?)
 }
 
-/// The tensors of a file that is begun, one after the other.
-struct Stream<'a, 'r> {
+fn write_tensors(
+    plan: &Plan,
+    data: &[Py<PyAny>],
+    big_endian: bool,
+    sink: FileSink,
+    reporter: &Reporter,
+) -> Result<FileSink> {
+    let total = plan.tensors().iter().map(PlannedTensor::size).sum();
+    let writer = Writer::start(plan, sink).map_err(not_written)?;
+    let mut output = Output { plan, big_endian, writer, done: 0, total, reporter };
+    for (number, data) in data.iter().enumerate() {
+        // One at a time, so that a deferred array is released before the next one is created.
+        Python::attach(|py| -> Result<()> {
+            let data = data.bind(py);
+            let array = if data.is_callable() { data.call0()? } else { data.clone() };
+            let blocks = array.extract::<PyReadonlyArray1<'_, u8>>()?;
+            let blocks = contiguous(&blocks)?;
+            expect_len(plan, number, blocks)?;
+            py.detach(|| output.write_tensor(number, blocks))
+        })?;
+    }
+    output.writer.finish().map_err(not_written)
+}
+
+/// A file that is being written.
+struct Output<'a> {
     plan: &'a Plan,
     big_endian: bool,
     writer: Writer<'a, FileSink>,
     done: u64,
     total: u64,
-    report: &'a mut Report<'r>,
+    reporter: &'a Reporter,
 }
 
-fn stream(
-    plan: &Plan,
-    data: &[Py<PyAny>],
-    big_endian: bool,
-    sink: FileSink,
-    report: &mut Report<'_>,
-) -> Result<FileSink> {
-    let total = plan.tensors().iter().map(PlannedTensor::size).sum();
-    let writer = Writer::start(plan, sink).map_err(written)?;
-    let mut stream = Stream { plan, big_endian, writer, done: 0, total, report };
-    for (number, data) in data.iter().enumerate() {
-        // One after the other, so that what is made for one is gone before the next.
-        Python::attach(|py| -> Result<()> {
-            let data = data.bind(py);
-            let made = if data.is_callable() { data.call0()? } else { data.clone() };
-            let blocks = made.extract::<PyReadonlyArray1<'_, u8>>()?;
-            let blocks = contiguous(&blocks)?;
-            expect_len(plan, number, blocks)?;
-            py.detach(|| stream.tensor(number, blocks))
-        })?;
-    }
-    stream.writer.finish().map_err(written)
-}
-
-fn written(error: ggmill::core::WriteError<io::Error>) -> Failure {
-    match error {
-        ggmill::core::WriteError::Plan(error) => {
-            pipeline::Error::caused(ErrorKind::Misuse, error).into()
-        }
-        ggmill::core::WriteError::Sink(error) => error.into(),
-    }
-}
-
-impl Stream<'_, '_> {
-    fn tensor(&mut self, number: usize, blocks: &[u8]) -> Result<()> {
+impl Output<'_> {
+    fn write_tensor(&mut self, number: usize, blocks: &[u8]) -> Result<()> {
         let Some(tensor) = self.plan.tensors().get(number) else { return Ok(()) };
         let block = tensor.ggml_type().layout().map_or(1, |layout| layout.bytes as usize).max(1);
         let name = tensor.name().to_string_lossy();
@@ -172,20 +148,27 @@ impl Stream<'_, '_> {
             } else {
                 piece
             };
-            self.writer.write(number, piece).map_err(written)?;
+            self.writer.write(number, piece).map_err(not_written)?;
             self.done += piece.len() as u64;
-            let progress = Progress::new(&name, self.done, self.total);
-            if let ControlFlow::Break(()) = (self.report)(progress) {
-                return Err(stopped().into());
+            let answer = self.reporter.report(true, self.done, self.total, &name);
+            if let ControlFlow::Break(()) = answer {
+                return Err(Failure::new(Class::StoppedError, "cancelled", "stopped on request"));
             }
         }
         Ok(())
     }
 }
 
+fn not_written(error: WriteError<io::Error>) -> Failure {
+    match error {
+        WriteError::Plan(error) => error.into(),
+        WriteError::Sink(error) => error.into(),
+    }
+}
+
 fn plan(
-    metadata: &[GivenEntry<'_>],
-    tensors: &[GivenTensor<'_>],
+    metadata: &[EntryArgument<'_>],
+    tensors: &[TensorArgument<'_>],
     big_endian: bool,
     version_2: bool,
     pad: bool,
@@ -193,7 +176,7 @@ fn plan(
     let mut entries = MetadataBuf::new();
     for (key, types, value) in metadata {
         let key = bytes_of(key)?;
-        let value = Given::new(types, value).map_err(|failure| failure.about_key(&key))?;
+        let value = EncodedValue::new(types, value).map_err(|failure| failure.about_key(&key))?;
         entries.set(&key, value);
     }
     let mut builder = Builder::new().metadata(entries).endian(if big_endian {

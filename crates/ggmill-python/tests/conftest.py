@@ -1,4 +1,4 @@
-"""Where the files of the tests are."""
+"""Paths of the test files."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ TESTDATA = ROOT / "crates" / "ggmill-testdata"
 
 @pytest.fixture(scope="session")
 def real() -> Path:
-    """Real files that are in the repository."""
+    """The directory of real files."""
     return TESTDATA / "real"
 
 
 @pytest.fixture(scope="session")
 def expected() -> Path:
-    """What others read in real files, and write."""
+    """The directory of recorded results of other programs."""
     return TESTDATA / "expected"
 
 
 @pytest.fixture(scope="session")
 def corpus() -> list[Path]:
-    """The small files that are broken, or odd and valid; `cargo xtask python` writes them."""
+    """Small files, damaged ones and unusual valid ones, which `cargo xtask python` writes."""
     directory = os.environ.get("GGMILL_CORPUS")
     if not directory:
         pytest.skip("GGMILL_CORPUS is not set: cargo xtask python sets it")

@@ -18,7 +18,7 @@ import numpy as np
 
 
 def outcome(call: Any) -> Any:
-    """What a call returns, or the class and words of what it raises."""
+    """Return the result of a call, or the class and message of its exception."""
     try:
         return call()
     except Exception as error:
@@ -26,12 +26,12 @@ def outcome(call: Any) -> Any:
 
 
 def digest(data: bytes) -> str:
-    """The SHA-256 of bytes."""
+    """Return the SHA-256 of bytes."""
     return hashlib.sha256(data).hexdigest()
 
 
 def sample(annotation: str, name: str, seed: int, module):
-    """A value for a parameter, by its annotation."""
+    """Return a value for a parameter, by its annotation."""
     r = random.Random(f"{name} {seed}")
     if "GGUF" in annotation or "np." in annotation:
         return None
@@ -79,7 +79,7 @@ SKIPPED = {
 
 
 def key_methods(module) -> list[str]:
-    """The methods that set a key."""
+    """Return the methods that set a key."""
     return [
         name
         for name in sorted(dir(module.GGUFWriter))
@@ -88,7 +88,7 @@ def key_methods(module) -> list[str]:
 
 
 def keys(module, writer, seed: int, only: str | None = None) -> None:
-    """Calls every method that sets a key, or one."""
+    """Call every method that sets a key, or one of them."""
     for name in key_methods(module) if only is None else [only]:
         parameters = list(inspect.signature(getattr(module.GGUFWriter, name)).parameters.values())[
             1:
@@ -169,7 +169,7 @@ def write_all(module, path: Path, mode: str, **options) -> None:
 
 
 def writer_cases() -> dict[str, tuple[str, str, dict[str, Any]]]:
-    """Byte order, way of writing, and options of GGUFWriter."""
+    """Return byte orders, ways of writing, and options of GGUFWriter."""
     found: dict[str, tuple[str, str, dict[str, Any]]] = {}
     options: dict[str, dict[str, Any]] = {
         "whole": {},
@@ -187,7 +187,7 @@ def writer_cases() -> dict[str, tuple[str, str, dict[str, Any]]]:
 
 
 def written(module: Any, case: tuple[str, str, dict[str, Any]]) -> dict[str, bytes]:
-    """The files that a case gives, by name."""
+    """Return the files that a case writes, by name."""
     endian, mode, options = case
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "m.gguf"
@@ -196,7 +196,7 @@ def written(module: Any, case: tuple[str, str, dict[str, Any]]) -> dict[str, byt
 
 
 def written_key(module: Any, name: str) -> bytes:
-    """The file with the key that one method sets."""
+    """Return a file with the key that a method sets."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "one.gguf"
         writer = module.GGUFWriter(path, "gemma3")
@@ -305,7 +305,7 @@ def hostile() -> dict[str, bytes]:
 
 
 def write_blocks(module, path: Path) -> None:
-    """A file of the types whose blocks the reference can swap."""
+    """Write a file with the types whose blocks the reference can byte-swap."""
     r = np.random.default_rng(11)
     one = module.GGUFWriter(path, "llama")
     one.add_token_list(["a", "b"])
@@ -325,7 +325,7 @@ def write_blocks(module, path: Path) -> None:
 
 
 def values() -> np.ndarray[Any, Any]:
-    """Numbers to quantize: (37, 512), random ones, small and large ones, zeros, a ramp."""
+    """Return values of shape (37, 512): random, small, large, zero, and a ramp."""
     found = np.random.default_rng(3).standard_normal((37, 512)).astype(np.float32)
     found[0] = 0
     found[1] *= 1e-6
@@ -336,18 +336,18 @@ def values() -> np.ndarray[Any, Any]:
 
 
 def blocks(module: Any, name: str) -> np.ndarray[Any, Any]:
-    """Random bytes of a type: nine rows of 512 elements."""
+    """Return random blocks of a type: nine rows of 512 elements."""
     shape = module.quant_shape_to_byte_shape((9, 512), module.GGMLQuantizationType[name])
     return np.random.default_rng(4).integers(0, 256, shape).astype(np.uint8)
 
 
 def without_nan(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """With 0 for NaN, whose payload is not part of the promise."""
+    """Replace NaN by 0, because its payload is not part of the promise."""
     return np.where(np.isnan(array), np.float32(0), array)
 
 
 def model_ids() -> list[tuple[str, int]]:
-    """IDs of models, with numbers of parameters."""
+    """Return IDs of models, with their numbers of parameters."""
     words = (
         "Llama 3 v2 7B 8x7B instruct Chat 128k small xl q4_k_m fp16 lora A3B 1_5B iter10 x 7b1 hf"
     ).split()

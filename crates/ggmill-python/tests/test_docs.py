@@ -14,7 +14,7 @@ TOUR = ROOT / "docs" / "python.md"
 
 
 def blocks(text: str, language: str) -> list[str]:
-    """The code of a page in this language."""
+    """Return the code blocks of a page in a language."""
     return [block.split("```")[0] for block in text.split(f"```{language}\n")[1:]]
 
 
@@ -48,7 +48,7 @@ def test_every_public_name_has_a_docstring() -> None:
                 assert value.__doc__, f"{name}.{member}"
 
 
-def test_the_page_names_what_there_is() -> None:
+def test_the_page_names_every_function() -> None:
     page = TOUR.read_text()
     for name in ggmill.__all__:
         if name.islower() and not name.startswith("_"):

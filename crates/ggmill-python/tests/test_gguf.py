@@ -1,4 +1,4 @@
-"""ggmill.gguf beside the reference's package: fixtures/gguf_reference.json has its results."""
+"""ggmill.gguf against results of the package gguf in fixtures/gguf_reference.json."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize("label", REFERENCE["writer"])
-def test_files_are_the_references(label: str) -> None:
+def test_files_match_the_reference(label: str) -> None:
     found = cases.written(gguf, cases.writer_cases()[label])
     assert {name: cases.digest(data) for name, data in found.items()} == REFERENCE["writer"][label]
 
 
-def test_every_key_method_writes_the_references_bytes() -> None:
+def test_key_methods_match_the_reference() -> None:
     assert cases.key_methods(gguf) == list(REFERENCE["keys"])
     found = {name: cases.digest(cases.written_key(gguf, name)) for name in REFERENCE["keys"]}
     assert found == REFERENCE["keys"]
 
 
 @pytest.mark.parametrize("label", REFERENCE["refusals"])
-def test_refusals_have_the_references_words(label: str) -> None:
+def test_error_messages_match_the_reference(label: str) -> None:
     found = cases.outcome(lambda: cases.refusals()[label](gguf))
-    # Names of modules are in the words of some.
+    # Some messages contain names of modules.
     assert json.loads(json.dumps(found)) == REFERENCE["refusals"][label]
 
 
@@ -66,7 +66,7 @@ def test_a_dry_run_names_the_files(capsys: pytest.CaptureFixture[str], tmp_path:
 
 
 @pytest.mark.parametrize("label", REFERENCE["hostile"])
-def test_hostile_files_are_refused_in_the_references_words(label: str, tmp_path: Path) -> None:
+def test_errors_of_damaged_files_match_the_reference(label: str, tmp_path: Path) -> None:
     path = tmp_path / "x.gguf"
     path.write_bytes(cases.hostile()[label])
     found = cases.outcome(lambda: gguf.GGUFReader(path))
@@ -74,7 +74,7 @@ def test_hostile_files_are_refused_in_the_references_words(label: str, tmp_path:
 
 
 @pytest.mark.parametrize("endian", ["LITTLE", "BIG"])
-def test_what_is_written_is_read(endian: str, tmp_path: Path) -> None:
+def test_round_trip(endian: str, tmp_path: Path) -> None:
     path = tmp_path / "x.gguf"
     cases.write_all(gguf, path, "held", endianess=gguf.GGUFEndian[endian])
     reader = gguf.GGUFReader(path)
@@ -103,7 +103,7 @@ def _elements(data: np.ndarray[Any, Any], kind: Any) -> tuple[int, ...]:
     return data.shape if kind is None else gguf.quant_shape_from_byte_shape(data.shape, kind)
 
 
-def test_r_plus_writes_through_parts_and_c_does_not(tmp_path: Path) -> None:
+def test_writes_through_parts_reach_the_file_only_in_mode_r_plus(tmp_path: Path) -> None:
     path = tmp_path / "x.gguf"
     cases.write_all(gguf, path, "held")
     before = path.read_bytes()
@@ -123,18 +123,18 @@ def test_r_plus_writes_through_parts_and_c_does_not(tmp_path: Path) -> None:
         again.fields["x.add_uint32"].parts[-1][0] = 78
 
 
-def test_a_file_that_ends_too_early_is_a_value_error(tmp_path: Path) -> None:
+def test_truncated_files_raise_value_error(tmp_path: Path) -> None:
     path = tmp_path / "x.gguf"
     cases.write_all(gguf, path, "held")
     whole = path.read_bytes()
-    # The padding behind the last tensor may be missing.
+    # The padding after the last tensor can be missing.
     for cut in [*range(1, 400), *range(400, len(whole) - 64, 101)]:
         path.write_bytes(whole[:cut])
         with pytest.raises(ValueError):
             gguf.GGUFReader(path)
 
 
-def test_data_can_be_deleted_before_tensors_are_asked_for(tmp_path: Path) -> None:
+def test_data_can_be_deleted_before_tensors_are_read(tmp_path: Path) -> None:
     path = tmp_path / "x.gguf"
     cases.write_all(gguf, path, "held")
     reader = gguf.GGUFReader(path)
@@ -142,7 +142,7 @@ def test_data_can_be_deleted_before_tensors_are_asked_for(tmp_path: Path) -> Non
     assert len(reader.tensors) == len(cases.tensors(gguf))
 
 
-def test_a_lazy_list_is_a_list() -> None:
+def test_lazy_lists_behave_like_lists() -> None:
     plain = [one * one for one in range(9)]
 
     def lazy() -> LazyList[int]:
@@ -187,7 +187,7 @@ def test_a_lazy_list_is_a_list() -> None:
 
 
 @pytest.mark.parametrize("name", REFERENCE["dequantize"])
-def test_dequantize_is_the_references(name: str) -> None:
+def test_dequantize_matches_the_reference(name: str) -> None:
     kind = gguf.GGMLQuantizationType[name]
     found = gguf.dequantize(cases.blocks(gguf, name), kind)
     assert found.shape == (9, 512)
@@ -195,7 +195,7 @@ def test_dequantize_is_the_references(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REFERENCE["quantize"])
-def test_quantize_is_the_references(name: str) -> None:
+def test_quantize_matches_the_reference(name: str) -> None:
     kind = gguf.GGMLQuantizationType[name]
     found = gguf.quantize(cases.values(), kind)
     assert cases.digest(found.tobytes()) == REFERENCE["quantize"][name]
@@ -208,7 +208,7 @@ BLOCK_TYPES = [kind for kind, (size, _) in gguf.GGML_QUANT_SIZES.items() if size
 
 
 @pytest.mark.parametrize("kind", BLOCK_TYPES, ids=lambda kind: kind.name)
-def test_every_block_type_is_quantized_and_read_back(kind: Any) -> None:
+def test_block_types_round_trip(kind: Any) -> None:
     values = cases.values()[5:9]
     weights = None
     if kind.name in ("IQ2_XXS", "IQ2_XS", "IQ1_S"):
@@ -225,14 +225,14 @@ def test_every_block_type_is_quantized_and_read_back(kind: Any) -> None:
     assert np.array_equal(gguf.quantize(values.T.copy().T, kind, imatrix=weights), blocks)
 
 
-def test_numbers_that_are_not_finite_are_refused() -> None:
+def test_non_finite_values_are_rejected() -> None:
     values = np.zeros((1, 32), np.float32)
     values[0, 3] = np.inf
     with pytest.raises(gguf.QuantError, match="Q8_0"):
         gguf.quantize(values, gguf.GGMLQuantizationType.Q8_0)
 
 
-def test_sizes_are_those_of_the_codecs() -> None:
+def test_sizes_match_the_codecs() -> None:
     from ggmill._native import types
 
     known = {one["number"]: (one["name"], one["block_size"], one["type_size"]) for one in types()}
@@ -243,7 +243,7 @@ def test_sizes_are_those_of_the_codecs() -> None:
 @pytest.mark.parametrize(
     "name", ["IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M"]
 )
-def test_grids_give_the_values_of_blocks(name: str) -> None:
+def test_grids_contain_the_values_of_blocks(name: str) -> None:
     traits: Any = getattr(gguf.quants, name)
     traits.init_grid()
     assert traits.grid.shape == (1, 1, *traits.grid_shape)
@@ -255,12 +255,12 @@ def test_grids_give_the_values_of_blocks(name: str) -> None:
 # ---------------------------------------------------------------- names
 
 
-def test_names_of_models_are_taken_apart_as_the_reference_does() -> None:
+def test_model_names_are_parsed_like_the_reference() -> None:
     for one, expected in zip(cases.model_ids(), REFERENCE["model_ids"], strict=True):
         assert list(gguf.Metadata.get_model_id_components(*one)) == expected, one
 
 
-def test_names_of_tensors() -> None:
+def test_tensor_names() -> None:
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, 2)
     assert (
         names.get_name("model.layers.1.mlp.up_proj.weight", (".weight",)) == "blk.1.ffn_up.weight"
@@ -271,17 +271,17 @@ def test_names_of_tensors() -> None:
     assert "lm_head" in names
     with pytest.raises(KeyError):
         names["nothing"]
-    # What one architecture changes stays with it.
+    # A name map for one architecture does not affect those of others.
     gguf.get_tensor_name_map(gguf.MODEL_ARCH.ARCTIC, 1)
     llama = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, 1)
     assert llama["model.layers.0.post_attention_layernorm"] == "blk.0.ffn_norm"
 
 
-# ---------------------------------------------------------------- patch, and what is not served
+# ---------------------------------------------------------------- patch, and missing names
 
 
 def installed_package() -> ModuleType:
-    """A package that looks like an installed `gguf`: ours, under another name, with slow parts."""
+    """Return a stand-in for an installed `gguf`: ggmill.gguf under another name, with slow parts."""
     package = ModuleType("other_gguf")
     for name in ("constants", "quants", "gguf_reader"):
         module = ModuleType(f"other_gguf.{name}")
@@ -311,7 +311,7 @@ def installed_package() -> ModuleType:
     return package
 
 
-def test_patch_makes_an_installed_package_use_the_codecs(tmp_path: Path) -> None:
+def test_patch_accelerates_an_installed_package(tmp_path: Path) -> None:
     package: Any = installed_package()
     assert gguf.patch(package) is package
     first = package.quants.quantize
@@ -334,7 +334,7 @@ def test_patch_makes_an_installed_package_use_the_codecs(tmp_path: Path) -> None
     assert len(package.GGUFReader(path).tensors) == len(cases.tensors(gguf))
 
 
-def test_what_is_not_served_comes_from_an_installed_package(
+def test_missing_names_come_from_an_installed_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     other: Any = ModuleType("gguf")
@@ -416,7 +416,7 @@ def test_programs(tmp_path: Path) -> None:
     assert "uuid" in run("gguf_hash", copy).stdout
 
 
-def test_strings_are_found_in_both_byte_orders() -> None:
+def test_string_offsets_in_both_byte_orders() -> None:
     from ggmill._native import string_offsets
 
     for order, big in (("<", False), (">", True)):

@@ -1,4 +1,4 @@
-"""Files that are broken, files that change, and what a process does to itself."""
+"""Damaged and changing files, memory, threads, forks and signals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 
 def read_everything(path: Path, **options: bool) -> None:
-    """Looks at all there is in a file."""
+    """Read all metadata and tensors of a file."""
     with ggmill.open(path, **options) as model:
         for number in range(len(model.paths)):
             metadata = model.metadata_of(number)
@@ -35,8 +35,8 @@ def read_everything(path: Path, **options: bool) -> None:
 
 
 def is_valid(path: Path) -> bool:
-    """Whether a file of the corpus opens. The limited ones are refused under limits of their own,
-    which Python does not set."""
+    """Return whether a file of the corpus opens. Files named limited-* are rejected only with limits
+    that Python does not set."""
     return path.name.startswith(("valid-", "limited-"))
 
 
@@ -57,7 +57,7 @@ def test_broken_files_raise(corpus: list[Path]) -> None:
     assert opened > 20 and refused > 50
 
 
-def test_a_broken_file_is_refused_with_its_place(corpus: list[Path]) -> None:
+def test_errors_of_broken_files_have_the_path(corpus: list[Path]) -> None:
     for path in corpus:
         if is_valid(path):
             continue
@@ -90,7 +90,7 @@ def test_salvage(mobilenet: Path, tmp_path: Path) -> None:
             read()
 
 
-def test_a_file_that_changed(mobilenet: Path, tmp_path: Path) -> None:
+def test_changed_file(mobilenet: Path, tmp_path: Path) -> None:
     path = tmp_path / "changing.gguf"
     path.write_bytes(mobilenet.read_bytes())
     model = ggmill.open(path, mmap=False)
@@ -104,7 +104,7 @@ def test_a_file_that_changed(mobilenet: Path, tmp_path: Path) -> None:
 
 
 def resident() -> int:
-    """Bytes of memory that the process has."""
+    """Return the resident memory of the process in bytes."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -155,8 +155,7 @@ def test_threads_agree(llama: Path) -> None:
     assert wrong == []
 
 
-def test_python_goes_on_while_ggmill_works() -> None:
-    """Long work lets go of Python: another thread counts meanwhile."""
+def test_long_calls_release_the_gil() -> None:
     values = np.random.default_rng(4).standard_normal((400, 4096)).astype(np.float32)
     counted = 0
     done = threading.Event()
@@ -205,7 +204,7 @@ assert open(out + ".1", "rb").read() == open(out + ".2", "rb").read()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
-def test_a_fork_after_use_works(llama: Path, tmp_path: Path) -> None:
+def test_fork_after_use(llama: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-c", FORK, str(llama), str(tmp_path / "out")]
     subprocess.run(command, check=True, timeout=120)
 
@@ -214,7 +213,7 @@ STOP = """
 import os, signal, sys, threading, time
 import ggmill, numpy as np
 
-# A job in the background of a shell ignores the signal.
+# Background jobs of a shell ignore the signal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 path = sys.argv[1]
 directory = os.path.dirname(path)
@@ -225,7 +224,7 @@ ggmill.write(path, {"general.architecture": "llama"}, {f"w{n}": values for n in 
 def is_begun():
     if len(os.listdir(directory)) > 1:
         return True
-    # On Linux the output has no name until it is whole.
+    # On Linux the output has no name until it is complete.
     for number in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
         try:
             if os.readlink("/proc/self/fd/" + number).startswith(directory + "/#"):
@@ -251,14 +250,14 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_ctrl_c_stops_long_work(tmp_path: Path) -> None:
+def test_ctrl_c_stops_long_calls(tmp_path: Path) -> None:
     command = [sys.executable, "-c", STOP, str(tmp_path / "m.gguf")]
     done = subprocess.run(command, check=True, timeout=300, capture_output=True, text=True)
     assert done.stdout == "stopped\n"
     assert [path.name for path in tmp_path.iterdir()] == ["m.gguf"]
 
 
-def test_the_command_is_beside_the_package(mobilenet: Path) -> None:
+def test_the_wheel_includes_the_command(mobilenet: Path) -> None:
     program = Path(sys.executable).parent / ("ggmill.exe" if sys.platform == "win32" else "ggmill")
     done = subprocess.run(
         [str(program), "inspect", str(mobilenet)], check=True, capture_output=True, text=True

@@ -26,7 +26,7 @@ def small(llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_parts_are_merged_to_what_the_whole_text_gives(llama: Path, small: Path) -> None:
+def test_merged_scores_equal_those_of_the_whole_text(llama: Path, small: Path) -> None:
     def measured(**options: Any) -> ggmill.Scores:
         return ggmill.measure(small, against=llama, text=STORY, context=32, **options)
 
@@ -50,7 +50,7 @@ def test_parts_are_merged_to_what_the_whole_text_gives(llama: Path, small: Path)
     assert both.perplexity == whole.perplexity and both.divergence is None
 
 
-def test_matrices_of_parts_are_merged(llama: Path, small: Path, tmp_path: Path) -> None:
+def test_merged_matrices_equal_that_of_the_whole_text(llama: Path, small: Path, tmp_path: Path) -> None:
     def measured(**options: Any) -> ggmill.Imatrix:
         return ggmill.imatrix(
             llama, text=STORY, context=32, matrices="all", dataset="story", **options
@@ -79,7 +79,7 @@ def test_matrices_of_parts_are_merged(llama: Path, small: Path, tmp_path: Path) 
         ggmill.quantize(llama, out, "Q4_0", imatrix=tmp_path / name)
 
 
-def test_what_cannot_be_measured_says_why(llama: Path, vocabulary: Path, tmp_path: Path) -> None:
+def test_measurement_errors(llama: Path, vocabulary: Path, tmp_path: Path) -> None:
     with pytest.raises(ggmill.ArgumentError, match="expected either text or tokens"):
         ggmill.measure(llama)
     with pytest.raises(ggmill.ArgumentError, match="two chunks of 512"):
@@ -100,7 +100,7 @@ def test_what_cannot_be_measured_says_why(llama: Path, vocabulary: Path, tmp_pat
         ggmill.measure(llama, text=STORY, context=32, memory=1)
 
 
-def test_tokens_are_taken_as_they_are(llama: Path) -> None:
+def test_token_ids_are_not_changed(llama: Path) -> None:
     with ggmill.open(llama) as model:
         ids = model.tokenizer().encode(STORY, add_special=False)
     found = ggmill.measure(llama, tokens=ids, context=32)

@@ -1,4 +1,4 @@
-"""Models, metadata and tensors that are read, held to what gguf 0.19.0 reads in the same files."""
+"""Models, metadata and tensors, compared with what gguf 0.19.0 reads from the same files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REAL = [
 
 
 def plain(value: Any) -> Any:
-    """A value of the documents; floats are there with their bits."""
+    """Decode a value of the recorded documents, in which floats are bit patterns."""
     return float(value["repr"]) if isinstance(value, dict) else value
 
 
@@ -31,7 +31,7 @@ def digest(data: Any) -> str:
 
 @pytest.mark.parametrize("mmap", [True, False])
 @pytest.mark.parametrize("name", REAL)
-def test_a_model_is_what_others_read(name: str, mmap: bool, real: Path, expected: Path) -> None:
+def test_models_match_the_reference(name: str, mmap: bool, real: Path, expected: Path) -> None:
     document = json.loads((expected / f"{name}.json").read_text())
     with ggmill.open(real / name, mmap=mmap) as model:
         assert model.version == document["version"]
@@ -78,7 +78,7 @@ def test_arrays_are_sequences(vocabulary: Path) -> None:
     assert not scores.numpy().flags.writeable
 
 
-def test_metadata_are_a_mapping(vocabulary: Path) -> None:
+def test_metadata_is_a_mapping(vocabulary: Path) -> None:
     metadata = ggmill.open(vocabulary).metadata
     assert metadata.get("general.nothing") is None
     assert "general.architecture" in metadata
@@ -99,7 +99,7 @@ def test_metadata_are_a_mapping(vocabulary: Path) -> None:
             assert value[8:].decode() == metadata[entry.key]
 
 
-def test_views_are_of_the_file_and_read_only(mobilenet: Path) -> None:
+def test_views_are_read_only(mobilenet: Path) -> None:
     model = ggmill.open(mobilenet)
     tensor = model.tensors["features.0.0.weight"]
     array = tensor.numpy()
@@ -126,7 +126,7 @@ def test_views_are_of_the_file_and_read_only(mobilenet: Path) -> None:
     model.close()
 
 
-def test_paths_of_every_kind(mobilenet: Path, tmp_path: Path) -> None:
+def test_path_types(mobilenet: Path, tmp_path: Path) -> None:
     class Path2:
         def __fspath__(self) -> bytes:
             return os.fsencode(mobilenet)
@@ -141,7 +141,7 @@ def test_paths_of_every_kind(mobilenet: Path, tmp_path: Path) -> None:
     assert ggmill.hash(odd).model == ggmill.hash(mobilenet).model
 
 
-def test_values_by_rows(llama: Path) -> None:
+def test_dequantize_rows(llama: Path) -> None:
     model = ggmill.open(llama)
     tensor = model.tensors["token_embd.weight"]
     whole = tensor.dequantize()
@@ -164,7 +164,7 @@ def test_values_by_rows(llama: Path) -> None:
     assert np.array_equal(read.dequantize(rows=slice(5, 500)), whole[5:500])
 
 
-def test_a_set_of_shards_is_one_model(llama: Path, tmp_path: Path) -> None:
+def test_shard_set(llama: Path, tmp_path: Path) -> None:
     plan = ggmill.split(llama, tmp_path / "stories", max_tensors=10)
     assert len(plan.paths) > 2
     whole = ggmill.open(llama)
@@ -195,7 +195,7 @@ def test_notebooks_show_models(llama: Path) -> None:
     assert "closed" in model._repr_html_()
 
 
-def test_text_of_a_file_is_not_html(tmp_path: Path) -> None:
+def test_text_of_models_is_escaped(tmp_path: Path) -> None:
     path = tmp_path / "odd.gguf"
     ggmill.write(path, {"general.architecture": "<script>\x1b[31m", "a\udcffb": "\udcfe"})
     model = ggmill.open(path)

@@ -1,4 +1,4 @@
-"""Operations over whole models."""
+"""Operations on whole models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 
 @pytest.mark.parametrize("type", ["F32", "F16", "BF16", "Q8_0"])
-def test_conversions_are_those_of_the_reference(
+def test_conversions_match_the_reference(
     type: str, real: Path, expected: Path, tmp_path: Path
 ) -> None:
     name = f"tinystories260K-{type.lower()}.gguf"
@@ -40,7 +40,7 @@ def test_a_conversion_quantizes_in_the_same_pass(real: Path, llama: Path, tmp_pa
     assert "tokenizer.ggml.tokens" not in metadata
 
 
-def test_a_file_from_before_gguf(real: Path, tmp_path: Path) -> None:
+def test_legacy_file(real: Path, tmp_path: Path) -> None:
     legacy = real / "ggml-vocab.ggjt-v1.bin"
     with pytest.raises(ggmill.ArgumentError, match="cannot be changed"):
         ggmill.convert(legacy, tmp_path / "old.gguf", "F16")
@@ -86,7 +86,7 @@ def test_quantize(llama: Path, tmp_path: Path) -> None:
     assert ggmill.hash(llama).model
 
 
-def test_the_number_of_threads_changes_nothing(llama: Path, tmp_path: Path) -> None:
+def test_output_does_not_depend_on_the_number_of_threads(llama: Path, tmp_path: Path) -> None:
     files = [
         Path(ggmill.quantize(llama, tmp_path / f"{n}.gguf", "Q5_0", threads=n).path).read_bytes()
         for n in (1, 2, 5)
@@ -110,7 +110,7 @@ def test_split_and_merge(llama: Path, tmp_path: Path) -> None:
         ggmill.split(llama, tmp_path / "t", max_tensors=0)
 
 
-def test_a_file_cut_by_its_bytes(llama: Path, tmp_path: Path) -> None:
+def test_merge_of_byte_parts(llama: Path, tmp_path: Path) -> None:
     data = llama.read_bytes()
     middle = len(data) // 2
     (tmp_path / "m.gguf.part1of2").write_bytes(data[:middle])
@@ -124,7 +124,7 @@ def test_estimate(llama: Path) -> None:
     found = ggmill.estimate(llama, context=1024)
     (host,) = found.devices
     assert host.name == "CPU" and found.total == host.total
-    # Weights are at multiples of 32 bytes.
+    # Weights are aligned to 32 bytes.
     assert host.weights == sum((tensor.nbytes + 31) // 32 * 32 for tensor in model.tensors.values())
     assert found.document["schema"] == "ggmill.estimate/1"
     less = ggmill.estimate(model, context=1024, cache_type=("Q8_0", "F16"))
@@ -192,7 +192,7 @@ def test_notebooks_show_differences(llama: Path, tmp_path: Path) -> None:
     assert f"differences in 1 key and {len(found.tensors)} tensors" in page
     assert f"differences in 1 key and {len(found.tensors)} tensors" in repr(found)
     assert "<code>general.file_type</code>" in page and "u32 <code>0</code>" in page
-    # Shapes are those of NumPy.
+    # Shapes are in NumPy order.
     tensor = ggmill.open(llama).tensors["blk.0.ffn_up.weight"]
     rows, row_len = tensor.shape
     assert f"F32 {rows} × {row_len}</td>" in page and f"Q8_0 {rows} × {row_len}</td>" in page
@@ -207,7 +207,7 @@ def test_notebooks_show_differences(llama: Path, tmp_path: Path) -> None:
     assert page.count("added") == 60 and "and 10 more" in page
 
 
-def test_differences_of_foreign_text_are_not_html(tmp_path: Path) -> None:
+def test_text_in_differences_is_escaped(tmp_path: Path) -> None:
     names = ("a<b>.gguf", "c<d>.gguf")
     arrays = np.ones((2, 2), np.float32), np.zeros((2, 2), np.float32)
     strings = ["<script>", "\x1b[31m", "\udcff"]
@@ -283,7 +283,7 @@ def test_check(llama: Path, tmp_path: Path) -> None:
     assert report.ok, str(report)
     for profile in ("all", "spec", "ggml", "run"):
         assert ggmill.check(llama, profile=profile).document["files"], profile
-    # What only a rendering finds: a template that loses what it is given.
+    # Only rendering finds a template that drops the messages.
     loses = tmp_path / "loses.gguf"
     ggmill.edit(llama, {"tokenizer.chat_template": "{{ bos_token }}"}, output=loses, check=False)
     found = {run: {f.code for f in ggmill.check(loses, profile=run).findings} for run in ("all", "run")}
@@ -409,7 +409,7 @@ def test_tokenizer(llama: Path, vocabulary: Path) -> None:
         ggmill.Tokenizer(vocabulary.with_name("mobilenetv3_3class_v3_fp16.gguf"))
 
 
-def test_a_tokenizer_of_its_own_files(llama: Path, real: Path, tmp_path: Path) -> None:
+def test_tokenizer_files(llama: Path, real: Path, tmp_path: Path) -> None:
     texts = ["Once upon a time, there was a ünï.", "", "  two  spaces", "<s> is text"]
     of_model = ggmill.Tokenizer(llama)
     directory = real / "tinystories260K"
@@ -433,7 +433,7 @@ def test_a_tokenizer_of_its_own_files(llama: Path, real: Path, tmp_path: Path) -
         assert "tokenizer.json" in str(refused.value)
 
 
-def test_many_texts_at_once(llama: Path, vocabulary: Path) -> None:
+def test_batches_of_texts(llama: Path, vocabulary: Path) -> None:
     texts = ["Once upon a time", "", "naïve 日本語 🙂", b"\xff bytes", "x" * 300_000, "a b " * 90_000]
     for path in (llama, vocabulary):
         tokenizer = ggmill.Tokenizer(path)
@@ -460,7 +460,7 @@ def test_offsets_in_characters(llama: Path, vocabulary: Path, text: str) -> None
         assert len(in_bytes) == len(in_characters)
         for (id, start, end), (same, first, last) in zip(in_bytes, in_characters):
             assert id == same
-            # The characters that the bytes belong to, by decoding what comes before.
+            # The number of characters before an offset, by decoding the bytes before it.
             assert first == len(data[:start].decode("utf-8", "ignore"))
             whole = len(data[:end].decode("utf-8", "ignore"))
             cut = len(data[:end]) > len(text[:whole].encode())
@@ -468,7 +468,7 @@ def test_offsets_in_characters(llama: Path, vocabulary: Path, text: str) -> None
 
 
 class Bar:
-    """What tqdm is to those that use it."""
+    """A progress bar with the interface of tqdm."""
 
     def __init__(self) -> None:
         self.total: int | None = None
@@ -478,7 +478,7 @@ class Bar:
         self.n += n
 
 
-def test_progress_of_a_bar_and_of_wrong_things(llama: Path, tmp_path: Path) -> None:
+def test_progress(llama: Path, tmp_path: Path) -> None:
     bar = Bar()
     ggmill.hash(llama, progress=bar)
     assert bar.n == bar.total and bar.n > 0
@@ -511,7 +511,7 @@ def test_progress_of_a_bar_and_of_wrong_things(llama: Path, tmp_path: Path) -> N
     assert seen and list(tmp_path.iterdir()) == []
 
 
-def test_errors_cross_processes(tmp_path: Path) -> None:
+def test_errors_can_be_pickled(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as missing:
         ggmill.open(tmp_path / "none.gguf")
     error = pickle.loads(pickle.dumps(missing.value))

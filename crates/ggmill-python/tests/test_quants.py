@@ -1,4 +1,4 @@
-"""Quantization of arrays, held to what libggml 0.25.3 makes of the same numbers."""
+"""Quantization of arrays, compared with the blocks of libggml 0.25.3."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VECTORS = ROOT / "crates" / "ggmill-quant" / "tests" / "vectors"
 
 @pytest.fixture(scope="module")
 def inputs() -> ModuleType:
-    """The script that wrote the vectors: it makes the numbers that the reference was given."""
+    """Return the script that wrote the vectors, which generates the input of the reference."""
     spec = importlib.util.spec_from_file_location(
         "quant_vectors", ROOT / "conformance" / "quant_vectors.py"
     )
@@ -27,7 +27,7 @@ def inputs() -> ModuleType:
 
 
 @pytest.mark.parametrize("path", sorted(VECTORS.glob("*.txt")), ids=lambda path: path.stem)
-def test_blocks_are_those_of_the_reference(path: Path, inputs: ModuleType) -> None:
+def test_blocks_match_the_reference(path: Path, inputs: ModuleType) -> None:
     lines = path.read_text().splitlines()
     seed = int(lines[0].removeprefix("seed "))
     compared = set[str]()
@@ -50,7 +50,7 @@ def test_blocks_are_those_of_the_reference(path: Path, inputs: ModuleType) -> No
         else:
             continue
         compared.add(word)
-    # Nothing decodes Q8_1.
+    # There is no decoder for Q8_1.
     assert compared == {"sample", "quantize", "dequantize"} - (
         {"dequantize"} if path.stem == "Q8_1" else set()
     )
@@ -59,7 +59,7 @@ def test_blocks_are_those_of_the_reference(path: Path, inputs: ModuleType) -> No
 def made_blocks(
     inputs: ModuleType, name: str, fill: str, seed: int, count: int
 ) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-    """The blocks that the reference was given to decode."""
+    """Return the blocks that the reference decoded."""
     size = ggmill.TENSOR_TYPES[name].type_size * count
     if fill == "random":
         return np.frombuffer(inputs.random_blocks(seed, size), np.uint8)
@@ -69,7 +69,7 @@ def made_blocks(
 @pytest.mark.parametrize(
     "name", [name for name, facts in ggmill.TENSOR_TYPES.items() if facts.encodes]
 )
-def test_every_type_of_any_shape(name: str) -> None:
+def test_every_type_and_shape(name: str) -> None:
     rng = np.random.default_rng(1)
     values = rng.standard_normal((2, 3, 5, 512)).astype(np.float32)
     weights = np.ones(512, np.float32)
@@ -89,7 +89,7 @@ def test_every_type_of_any_shape(name: str) -> None:
     assert error < 0.9
 
 
-def test_experts_have_weights_of_their_own() -> None:
+def test_importance_weights_per_expert() -> None:
     rng = np.random.default_rng(2)
     values = rng.standard_normal((3, 4, 256))
     weights = rng.random((3, 256))
@@ -99,7 +99,7 @@ def test_experts_have_weights_of_their_own() -> None:
         assert np.array_equal(blocks[number], alone)
 
 
-def test_arguments_that_cannot_be_meant() -> None:
+def test_invalid_arguments() -> None:
     ones = np.ones((2, 256), np.float32)
     quantize, dequantize = ggmill.quants.quantize, ggmill.quants.dequantize
     for wrong, match in (
@@ -122,7 +122,7 @@ def test_arguments_that_cannot_be_meant() -> None:
             wrong()
 
 
-def test_a_row_in_an_error_is_counted_from_the_first() -> None:
+def test_row_numbers_in_errors_are_those_of_the_array() -> None:
     values = np.zeros((9000, 256), np.float32)
     values[8765, 17] = np.nan
     for threads in (1, 2):
@@ -131,7 +131,7 @@ def test_a_row_in_an_error_is_counted_from_the_first() -> None:
         assert raised.value.kind == "non_finite"
 
 
-def test_values_that_a_type_cannot_hold() -> None:
+def test_values_out_of_range() -> None:
     values = np.full((3, 64), 1e6, np.float32)
     ggmill.quants.quantize(values, "NVFP4")
     with pytest.raises(ggmill.ArgumentError, match="row 0, column 0") as raised:
@@ -145,7 +145,7 @@ def test_empty_arrays() -> None:
     assert ggmill.quants.quantize(np.zeros((4, 0)), "Q4_K").shape == (4, 0)
 
 
-def test_types_have_their_facts() -> None:
+def test_type_properties() -> None:
     facts = ggmill.TENSOR_TYPES["Q4_K"]
     assert (facts.number, facts.block_size, facts.type_size) == (12, 256, 144)
     assert facts.bits_per_weight == 4.5

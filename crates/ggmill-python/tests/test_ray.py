@@ -1,4 +1,4 @@
-"""The examples for Ray. `pip install ray` first; without it this is skipped."""
+"""The examples for Ray; skipped if it is not installed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_file_is_whole_when_a_worker_is_killed(tmp_path: Path) -> None:
+def test_quantization_survives_a_killed_worker(tmp_path: Path) -> None:
     import ray_quantize
 
     rng = np.random.default_rng(6)
@@ -59,7 +59,7 @@ def test_the_file_is_whole_when_a_worker_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_measurement_is_whole_when_a_worker_is_killed(llama: Path, tmp_path: Path) -> None:
+def test_measurement_survives_a_killed_worker(llama: Path, tmp_path: Path) -> None:
     import ray_measure
     from test_measure import STORY
 

@@ -1,4 +1,4 @@
-"""Plans whose ranges other processes compute."""
+"""Shared plans, whose ranges other processes compute."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def run(plan: ggmill.SharedPlan, number: int) -> int:
     return plan.run_range(number, threads=1)
 
 
-def test_the_file_is_that_of_one_program(llama: Path, tmp_path: Path) -> None:
+def test_shared_output_is_identical(llama: Path, tmp_path: Path) -> None:
     whole = Path(ggmill.quantize(llama, tmp_path / "whole.gguf", "Q5_0").path).read_bytes()
     plan = ggmill.quantize.plan(llama, tmp_path / "shared.gguf", "Q5_0", range_size=30_011)
     assert plan.nbytes == len(whole) and len(plan) > 5
@@ -27,24 +27,24 @@ def test_the_file_is_that_of_one_program(llama: Path, tmp_path: Path) -> None:
     plan.begin()
     with get_context("spawn").Pool(2) as pool:
         done = pool.starmap(run, [(plan, number) for number in reversed(range(len(plan)))])
-    # Twice is as good as once.
+    # Computing a range twice is harmless.
     assert plan.run_range(2) == 2
     finished = plan.finish(done)
     assert Path(finished.path).read_bytes() == whole
     assert sorted(path.name for path in tmp_path.iterdir()) == ["shared.gguf", "whole.gguf"]
 
 
-def test_a_conversion_and_a_size(real: Path, tmp_path: Path) -> None:
+def test_shared_conversion_to_a_size(real: Path, tmp_path: Path) -> None:
     source = real / "tinystories260K"
     whole = ggmill.convert(source, tmp_path / "whole.gguf", target_bpw=8.0)
     plan = ggmill.convert.plan(source, tmp_path / "shared.gguf", target_bpw=8.0)
     again = ggmill.SharedPlan.from_json(plan.to_json())
     assert again.read_range(0) == Path(whole.path).read_bytes()
-    # The types that were chosen travel with it: nothing is measured where it arrives.
+    # The plan contains the chosen types, so that they are not chosen again.
     assert json.loads(plan.to_json())["arguments"]["types"]["target_bpw"] is None
 
 
-def test_a_plan_for_other_inputs_is_refused(llama: Path, tmp_path: Path) -> None:
+def test_changed_inputs_are_rejected(llama: Path, tmp_path: Path) -> None:
     source = tmp_path / "source.gguf"
     source.write_bytes(llama.read_bytes())
     plan = ggmill.quantize.plan(source, tmp_path / "out.gguf", "Q8_0")
@@ -57,7 +57,7 @@ def test_a_plan_for_other_inputs_is_refused(llama: Path, tmp_path: Path) -> None
     assert raised.value.kind == "changed"
 
 
-def test_what_cannot_be_meant(llama: Path, tmp_path: Path) -> None:
+def test_invalid_arguments(llama: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.gguf"
     plan = ggmill.quantize.plan(llama, out, "Q8_0", range_size=100_000)
     for call in (
@@ -83,10 +83,10 @@ def test_what_cannot_be_meant(llama: Path, tmp_path: Path) -> None:
     assert out.read_bytes() == b"precious"
 
 
-def test_a_file_system_without_links_will_do(
+def test_file_system_without_links(
     llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Naming the file is what `ggmill_io::rename_no_replace` does, which has another way there."""
+    """`ggmill_io::rename_no_replace` has a fallback for file systems without hard links."""
 
     def refuses(*_: object) -> None:
         raise PermissionError(1, "no links here")
@@ -107,14 +107,14 @@ os._exit(9)
 """
 
 
-def test_a_worker_that_dies_leaves_work_to_others(llama: Path, tmp_path: Path) -> None:
+def test_ranges_of_a_killed_worker_are_computed_by_others(llama: Path, tmp_path: Path) -> None:
     whole = Path(ggmill.quantize(llama, tmp_path / "whole.gguf", "Q8_0").path).read_bytes()
     plan = ggmill.quantize.plan(llama, tmp_path / "out.gguf", "Q8_0", range_size=50_000)
     plan.begin()
     command = [sys.executable, "-c", DIES]
     died = subprocess.run(command, input=plan.to_json(), text=True, check=False, timeout=60)
     assert died.returncode == 9
-    # An interrupted run goes on in the same file.
+    # An interrupted run continues in the same file.
     plan.begin()
     plan.finish([plan.run_range(number) for number in range(len(plan))])
     assert (tmp_path / "out.gguf").read_bytes() == whole

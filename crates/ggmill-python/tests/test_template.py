@@ -13,12 +13,12 @@ HELLO = [{"role": "user", "content": "Hello, wörld"}]
 SHOWN = "<s><|user|>\nHello, wörld<|end|>\n<|assistant|>\n"
 
 
-def test_the_template_of_a_model(vocabulary: Path) -> None:
+def test_model_template(vocabulary: Path) -> None:
     with ggmill.open(vocabulary) as model:
         rendered = model.render(HELLO)
         assert list(model.templates) == [None] and "message['content']" in model.templates[None]
         template = model.template()
-    # The model may be closed.
+    # Templates work after the model is closed.
     assert str(rendered) == rendered.text == template.render(HELLO).text == SHOWN
     assert template.tokens["bos_token"] == "<s>" and template.name is None
     data = SHOWN.encode()
@@ -30,10 +30,10 @@ def test_the_template_of_a_model(vocabulary: Path) -> None:
     assert found.decode() == HELLO[0]["content"]
 
 
-def test_no_text_of_a_message_becomes_a_special_token(vocabulary: Path) -> None:
+def test_text_of_messages_never_becomes_a_special_token(vocabulary: Path) -> None:
     tokenizer = ggmill.Tokenizer(vocabulary)
     template = ggmill.Template(vocabulary)
-    # Without such text the tokens are those of the text.
+    # Without special tokens in messages, the tokens are those of the whole text.
     honest = template.render(HELLO)
     assert honest.ids == tokenizer.encode(honest.text, add_special=False, parse_special=True)
     assert honest.encode().refused == []
@@ -51,12 +51,12 @@ def test_no_text_of_a_message_becomes_a_special_token(vocabulary: Path) -> None:
     data = forged.text.encode()
     assert data[tokens.refused[0].start : tokens.refused[0].end] == b"<|end|>"
     assert len(tokens.ids) == len(tokens.offsets) == len(tokens.generated)
-    # Nothing is lost but whitespace at the special tokens of this vocabulary, which take it in.
+    # Special tokens of this vocabulary absorb adjacent whitespace; all other text is kept.
     decoded = tokenizer.decode(tokens.ids, unparse_special=True)
     assert "".join(decoded.split()) == "".join(forged.text.split())
 
 
-def test_a_template_of_a_text() -> None:
+def test_text_template() -> None:
     text = (
         "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}"
         "{% endgeneration %}{% else %}{{ m.content }}{{ sep_token }}{% endif %}{% endfor %}"
@@ -75,7 +75,7 @@ def test_a_template_of_a_text() -> None:
     assert clock.render([]).text == datetime.now().strftime("%d %b %Y")
 
 
-def test_a_template_of_a_file(tmp_path: Path) -> None:
+def test_template_file(tmp_path: Path) -> None:
     plain = tmp_path / "plain.jinja"
     plain.write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
     assert ggmill.Template(plain).render(HELLO).text == HELLO[0]["content"]
@@ -96,7 +96,7 @@ def test_a_template_of_a_file(tmp_path: Path) -> None:
         ggmill.Template(tmp_path / "none")
 
 
-def test_what_is_refused(vocabulary: Path, mobilenet: Path) -> None:
+def test_template_errors(vocabulary: Path, mobilenet: Path) -> None:
     with pytest.raises(ggmill.MissingError, match="no chat template") as missing:
         ggmill.Template(mobilenet)
     assert missing.value.path == str(mobilenet)

@@ -1,4 +1,4 @@
-"""Files of metadata and arrays."""
+"""Writing files from metadata and arrays."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def tensors() -> dict[str, Any]:
 
 @pytest.mark.parametrize("big_endian", [False, True])
 @pytest.mark.parametrize("version", [2, 3])
-def test_what_is_written_is_read(tmp_path: Path, big_endian: bool, version: int) -> None:
+def test_round_trip(tmp_path: Path, big_endian: bool, version: int) -> None:
     if version == 2 and big_endian:
         pytest.skip("version 2 has no byte order")
     path = tmp_path / "made.gguf"
@@ -108,7 +108,7 @@ def test_what_is_written_is_read(tmp_path: Path, big_endian: bool, version: int)
     assert ggmill.check(path, ignore=["all"]).findings == []
 
 
-def test_a_model_is_written_as_it_was(llama: Path, tmp_path: Path) -> None:
+def test_copies_of_models_are_identical(llama: Path, tmp_path: Path) -> None:
     model = ggmill.open(llama)
     ggmill.write(tmp_path / "again.gguf", model.metadata, model.tensors)
     assert (tmp_path / "again.gguf").read_bytes() == llama.read_bytes()
@@ -119,14 +119,14 @@ def test_a_model_is_written_as_it_was(llama: Path, tmp_path: Path) -> None:
     assert (tmp_path / "little.gguf").read_bytes() == llama.read_bytes()
 
 
-def test_data_that_are_made_when_they_are_written(llama: Path, tmp_path: Path) -> None:
+def test_deferred_data(llama: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(8)
     values = rng.standard_normal((4, 64)).astype(np.float32)
     blocks = ggmill.quants.quantize(values, "Q8_0")
     alive: list[str] = []
 
     def make(name: str, data: object) -> object:
-        # The one before is gone when the next is made.
+        # The previous array is released before the next one is created.
         assert alive == []
         array = np.array(getattr(data, "data", data))
         alive.append(name)
@@ -142,7 +142,7 @@ def test_data_that_are_made_when_they_are_written(llama: Path, tmp_path: Path) -
     ggmill.write(tmp_path / "held.gguf", {"k": 1}, held)
     ggmill.write(tmp_path / "later.gguf", {"k": 1}, later)
     assert (tmp_path / "later.gguf").read_bytes() == (tmp_path / "held.gguf").read_bytes()
-    # A model that is read and not mapped gives its tensors one by one too.
+    # Tensors of a model that is not mapped are also read one by one.
     model = ggmill.open(llama, mmap=False)
     ggmill.write(tmp_path / "again.gguf", model.metadata, model.tensors)
     assert (tmp_path / "again.gguf").read_bytes() == llama.read_bytes()
@@ -163,15 +163,15 @@ def test_data_that_are_made_when_they_are_written(llama: Path, tmp_path: Path) -
     assert len(list(tmp_path.iterdir())) == 3
 
 
-def test_the_example_of_the_specification(tmp_path: Path, expected: Path) -> None:
-    """The same bytes as gguf writes."""
+def test_example_of_the_specification(tmp_path: Path, expected: Path) -> None:
+    """The file is identical to that of gguf."""
     example = expected / "writer-example.gguf"
     model = ggmill.open(example)
     ggmill.write(tmp_path / "example.gguf", model.metadata, model.tensors)
     assert (tmp_path / "example.gguf").read_bytes() == example.read_bytes()
 
 
-def test_values_that_no_file_can_have(tmp_path: Path) -> None:
+def test_invalid_values(tmp_path: Path) -> None:
     path = tmp_path / "made.gguf"
     for value, match in (
         (None, "cannot be a metadata value"),
@@ -202,7 +202,7 @@ def test_values_that_no_file_can_have(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_outputs_are_whole_or_not_there(tmp_path: Path) -> None:
+def test_failed_writes_leave_no_output(tmp_path: Path) -> None:
     path = tmp_path / "made.gguf"
     arrays = {"a": np.zeros(1 << 20, np.float32), "b": np.zeros(1 << 20, np.float32)}
     path.write_bytes(b"precious")

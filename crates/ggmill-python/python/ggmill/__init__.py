@@ -28,14 +28,24 @@ from ._errors import (
     UnsupportedError,
 )
 from ._measure import Imatrix, Scores, imatrix, measure
-from ._model import Array, Entry, Metadata, Model, PathLike, Tensor, Tensors, open
+from ._metadata import Array, Entry, Metadata
+from ._model import (
+    Model,
+    PathLike,
+    Refused,
+    Rendered,
+    RenderedTokens,
+    Segment,
+    Template,
+    Tokenizer,
+    open,
+)
 from ._native import VERSION as __version__
 from ._operations import check, convert, diff, edit, estimate, extract, hash, merge, quantize, split
 from ._progress import Progress
 from ._reports import CheckReport, Device, DiffReport, EditReport, Estimate, Finding, Hashes, Plan
 from ._shared import SharedPlan
-from ._template import Refused, Rendered, RenderedTokens, Segment, Template
-from ._tokenizer import Tokenizer
+from ._tensor import Tensor, Tensors
 from ._types import TENSOR_TYPES, VALUE_TYPES, TensorType, Typed
 from ._write import Blocks, Deferred, write
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno as _errno
-import os
 from typing import Optional
 
 
@@ -41,7 +40,8 @@ class Error(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         # Keeps the attributes when an exception is sent to another process.
         errno = getattr(self, "errno", None)
-        return error_of, (str(self), self.kind, self.offset, self.subject, self.path, errno)
+        arguments = (str(self), self.kind, self.offset, self.subject, self.path, errno)
+        return error_of, (type(self), *arguments)
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
@@ -106,58 +106,20 @@ class ForbiddenError(FileError, PermissionError):
     """Raised if the operating system denies access to a file."""
 
 
-_CLASSES: dict[str, type[Error]] = {
-    "architecture": UnsupportedError,
-    "budget": ArgumentError,
-    "cancelled": StoppedError,
-    "closed": ClosedError,
-    "embeddings": ArgumentError,
-    "graph": UnsupportedError,
-    "conversation": ArgumentError,
-    "edit": ArgumentError,
-    "importance": ArgumentError,
-    "misuse": ArgumentError,
-    "missing": MissingError,
-    "needs_weights": ArgumentError,
-    "no_graph": UnsupportedError,
-    "no_such_token": MissingError,
-    "no_tokenizer": UnsupportedError,
-    "non_finite": ArgumentError,
-    "non_finite_weight": ArgumentError,
-    "out_of_range": ArgumentError,
-    "pre_tokenizer": UnsupportedError,
-    "quantized": ArgumentError,
-    "refused": ArgumentError,
-    "tokens": ArgumentError,
-    "too_short": ArgumentError,
-    "types": ArgumentError,
-    "unknown_model": UnsupportedError,
-    "unknown_pre_tokenizer": UnsupportedError,
-    "unsupported": UnsupportedError,
-}
-
-_FILES = frozenset({"io", "exists", "changed", "not_editable", "journal"})
-
-
 def error_of(
+    cls: type[Error],
     message: str,
     kind: str,
-    offset: Optional[int] = None,
-    subject: Optional[str] = None,
-    path: Optional[str] = None,
-    errno: Optional[int] = None,
+    offset: Optional[int],
+    subject: Optional[str],
+    path: Optional[str],
+    errno: Optional[int],
 ) -> Error:
-    """Create the exception for an error of the native module."""
-    if kind in _FILES:
-        cls: type[FileError] = FileError
-        if kind == "exists":
-            cls, errno = OutputExistsError, _errno.EEXIST
-        elif errno in (_errno.ENOENT, _errno.ENOTDIR) or (
-            errno is None and kind == "io" and path is not None and not os.path.lexists(path)
-        ):
-            cls, errno = NoSuchFileError, errno or _errno.ENOENT
-        elif errno in (_errno.EACCES, _errno.EPERM):
-            cls = ForbiddenError
-        return cls(message, kind=kind, offset=offset, subject=subject, path=path, errno=errno)
-    made = _CLASSES.get(kind, FormatError)
-    return made(message, kind=kind, offset=offset, subject=subject, path=path)
+    """Create an exception. The native module calls this function, and so does unpickling."""
+    if not issubclass(cls, FileError):
+        return cls(message, kind=kind, offset=offset, subject=subject, path=path)
+    if errno is None and issubclass(cls, OutputExistsError):
+        errno = _errno.EEXIST
+    elif errno is None and issubclass(cls, NoSuchFileError):
+        errno = _errno.ENOENT
+    return cls(message, kind=kind, offset=offset, subject=subject, path=path, errno=errno)

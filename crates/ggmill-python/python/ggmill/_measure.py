@@ -1,7 +1,7 @@
 """Models that are run over a text: perplexity, KL divergence and importance matrices.
 
-A text is divided into chunks, and both kinds of results can be computed for parts of them, on several
-machines, and merged.
+A text is divided into chunks. Both kinds of results can be computed for ranges of chunks, on
+several machines, and then merged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MEMORY = 2 << 30
 
 @dataclass(frozen=True, repr=False)
 class Scores:
-    """What models gave at each position of a text, or of some of its chunks.
+    """The scores of models at each position of a text, or of some of its chunks.
 
     Returned by :func:`ggmill.measure`. Scores of parts of a text can be computed by different
     programs: they can be pickled, or converted to JSON and back, and :meth:`merge` joins them.

@@ -1,26 +1,25 @@
-"""Open models: metadata as a mapping, and tensors whose data is read on access."""
+"""Open models, with their tokenizers and chat templates.
+
+A model creates its tokenizer and its templates, and both can be created from a model, so they
+share a module.
+"""
 
 from __future__ import annotations
 
+import builtins
+import calendar
+import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union, cast, overload
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Union
 
 from . import _html, _native
-from ._errors import ArgumentError, UnsupportedError
-from ._types import (
-    ARRAY,
-    DTYPES,
-    TENSOR_DTYPES,
-    TensorType,
-    tensor_type,
-    tensor_type_name,
-    value_type_name,
-)
+from ._errors import ArgumentError, Error, FormatError, MissingError
+from ._metadata import Metadata
+from ._tensor import Tensors
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -28,443 +27,13 @@ if TYPE_CHECKING:
 PathLike = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 """A path in the file system."""
 
-Value = Union[int, float, bool, str, "Array"]
-"""A metadata value."""
+_MAX_TEMPLATE_BYTES = 64 << 20
+"""The maximum size of a template file in bytes."""
 
 
 def path_text(path: PathLike) -> str:
     """Convert a path to the form that the native module expects."""
     return os.fsdecode(path)
-
-
-class Array(Sequence[Any]):
-    """An array in the metadata of a model.
-
-    A sequence whose elements are decoded on access; :meth:`numpy` and :meth:`tolist` convert all of
-    them. An array stays valid after its model is closed, and keeps the file mapped.
-    """
-
-    __slots__ = ("_big_endian", "_native")
-
-    def __init__(self, native: _native.Array, big_endian: bool) -> None:
-        self._native = native
-        self._big_endian = big_endian
-
-    @property
-    def element_type(self) -> str:
-        """The type of the elements, such as ``"string"`` or ``"f32"``."""
-        return value_type_name((self._native.element_type,))
-
-    def __len__(self) -> int:
-        return len(self._native)
-
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Any]: ...
-    def __getitem__(self, index: int | slice) -> Any:
-        length = len(self)
-        if isinstance(index, slice):
-            start, stop, step = index.indices(length)
-            return self._native.range(start, stop, step)
-        place = index + length if index < 0 else index
-        if not 0 <= place < length:
-            raise IndexError(f"index {index} is out of bounds for an array of length {length}")
-        return self._native.get(place)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.tolist())
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Array):
-            return self.element_type == other.element_type and self.tolist() == other.tolist()
-        if isinstance(other, (list, tuple)):
-            return self.tolist() == list(cast("Sequence[Any]", other))
-        return NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        shown = ", ".join(repr(element) for element in self[:4])
-        more = ", …" if len(self) > 4 else ""
-        return f"<Array of {len(self)} {self.element_type}: {shown}{more}>"
-
-    def tolist(self) -> list[Any]:
-        """Return all elements as a list of Python objects."""
-        return self._native.tolist()
-
-    def numpy(self) -> npt.NDArray[Any]:
-        """Return the elements as a NumPy array of shape ``(len(self),)``.
-
-        Returns:
-            For numbers, a read-only view of the file in its byte order; for booleans, a copy; for
-            strings and nested arrays, a new array of objects.
-        """
-        code = DTYPES.get(self.element_type)
-        if code is None:
-            made: npt.NDArray[Any] = np.empty(len(self), dtype=object)
-            made[:] = self.tolist()
-            return made
-        raw = self._native.raw()
-        if code == "?":
-            return np.not_equal(raw, 0)
-        dtype = np.dtype(code).newbyteorder(">" if self._big_endian else "<")
-        return raw.view(dtype)
-
-
-class Entry(NamedTuple):
-    """A metadata entry and its location in the file.
-
-    Attributes:
-        key: The key.
-        type: The type of the value, such as ``"u32"`` or ``"[string]"``.
-        offset: The offset of the entry, in bytes from the start of the file.
-        value_offset: The offset of the value, in bytes from the start of the file.
-        size: The size of the value in bytes.
-        file: The index of the file in :attr:`Model.paths`.
-    """
-
-    key: str
-    type: str
-    offset: int
-    value_offset: int
-    size: int
-    file: int
-
-
-class Metadata(Mapping[str, Value]):
-    """The metadata of a model: a mapping in file order.
-
-    Values are ``int``, ``float``, ``bool``, ``str`` or :class:`Array`. Bytes that are not valid
-    UTF-8 become lone surrogates, as in file names. For a duplicate key, the mapping has the value
-    of the first entry; :meth:`all` returns the values of all of them.
-    """
-
-    __slots__ = ("_big_endian", "_file", "_keys", "_native")
-
-    def __init__(self, native: _native.Model, file: int) -> None:
-        self._native = native
-        self._file = file
-        self._big_endian = native.big_endian()
-        self._keys: dict[str, int] | None = None
-
-    def _counts(self) -> dict[str, int]:
-        """Return the keys, with the number of entries of each."""
-        if self._keys is None:
-            keys: dict[str, int] = {}
-            for key, *_ in self._native.entries(self._file):
-                keys[key] = keys.get(key, 0) + 1
-            self._keys = keys
-        return self._keys
-
-    def _read(self, key: str, occurrence: int) -> Any:
-        value = self._native.value(self._file, key, occurrence)
-        return Array(value, self._big_endian) if isinstance(value, _native.Array) else value
-
-    # The type of a value depends on the file, so type checkers cannot know it.
-    def __getitem__(self, key: str) -> Any:
-        value = self._read(key, 0)
-        if value is None:
-            raise KeyError(key)
-        return value
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._counts())
-
-    def __len__(self) -> int:
-        return len(self._counts())
-
-    def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and self._native.value(self._file, key, 0) is not None
-
-    def all(self, key: str) -> list[Any]:
-        """Return the values of all entries with a key; an empty list if there are none."""
-        return [self._read(key, number) for number in range(self._counts().get(key, 0))]
-
-    def entries(self) -> list[Entry]:
-        """Return all entries in file order, including duplicates, with their offsets and sizes."""
-        found: list[Entry] = []
-        seen: dict[str, int] = {}
-        for key, number, offset, value_offset, size in self._native.entries(self._file):
-            occurrence = seen[key] = seen.get(key, -1) + 1
-            name = self._type(key, number, occurrence)
-            found.append(Entry(key, name, offset, value_offset, size, self._file))
-        return found
-
-    def type(self, key: str) -> str:
-        """Return the type of a value, such as ``"u32"``, ``"string"`` or ``"[string]"``.
-
-        Raises:
-            KeyError: If the key does not exist.
-        """
-        for found, number, *_ in self._native.entries(self._file):
-            if found == key:
-                return self._type(key, number, 0)
-        raise KeyError(key)
-
-    def _type(self, key: str, number: int, occurrence: int) -> str:
-        if number != ARRAY:
-            return value_type_name((number,))
-        value = self._native.value(self._file, key, occurrence)
-        return f"[{value_type_name((value.element_type,))}]"
-
-    def __repr__(self) -> str:
-        return f"<Metadata of {len(self)} keys>"
-
-    def _repr_html_(self) -> str:
-        return _html.metadata(self)
-
-
-class Tensor:
-    """A tensor of a model. Its data is read on access."""
-
-    __slots__ = ("_model", "_native")
-
-    def __init__(self, native: _native.Tensor, model: _native.Model) -> None:
-        self._native = native
-        self._model = model
-
-    @property
-    def name(self) -> str:
-        """The name of the tensor."""
-        return self._native.name
-
-    @property
-    def type(self) -> str:
-        """The tensor type, such as ``"Q4_K"`` or ``"F16"``; ``"type 57"`` if it is unknown."""
-        return tensor_type_name(self._native.type_number)
-
-    @property
-    def type_info(self) -> TensorType:
-        """The properties of the tensor type, such as its block size.
-
-        Raises:
-            ArgumentError: If the type is unknown.
-        """
-        return tensor_type(self._native.type_number)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape in NumPy and PyTorch order: the row length is the last element."""
-        return tuple(reversed(self._native.dimensions))
-
-    @property
-    def ne(self) -> tuple[int, ...]:
-        """The shape in the order of the file and of ggml: the row length is the first element."""
-        return tuple(self._native.dimensions)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        count = 1
-        for length in self._native.dimensions:
-            count *= length
-        return count
-
-    @property
-    def rows(self) -> int:
-        """Number of rows of ``shape[-1]`` elements each."""
-        return self.size // self._row_len if self.size else 0
-
-    @property
-    def _row_len(self) -> int:
-        """Number of elements in a row; 1 for a tensor without dimensions."""
-        return next(iter(self._native.dimensions), 1)
-
-    @property
-    def nbytes(self) -> int:
-        """Size of the data in bytes, without padding.
-
-        Raises:
-            UnsupportedError: If the type is unknown.
-        """
-        size = self._native.size
-        if size is None:
-            raise UnsupportedError(
-                f"tensor {self.name!r}: the size of {self.type} is unknown",
-                kind="unsupported",
-                subject=f"tensor {self.name!r}",
-            )
-        return size
-
-    @property
-    def offset(self) -> int:
-        """Offset of the data, in bytes from the start of the file."""
-        return self._native.offset
-
-    @property
-    def file(self) -> int:
-        """Index of the file with the tensor in :attr:`Model.paths`."""
-        return self._native.part
-
-    def _shaped(self, array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
-        try:
-            return array.reshape(shape)
-        except ValueError:
-            # A shape with a 0 can have other dimensions that are too large for NumPy.
-            raise UnsupportedError(
-                f"tensor {self.name!r}: NumPy does not support the shape {shape}",
-                kind="unsupported",
-                subject=f"tensor {self.name!r}",
-            ) from None
-
-    def raw(self) -> npt.NDArray[np.uint8]:
-        """Return the stored bytes.
-
-        Returns:
-            An array of shape ``(nbytes,)``: a read-only view if the file is mapped, otherwise a
-            copy.
-
-        Raises:
-            UnsupportedError: If the type is unknown, so that the size is unknown too.
-        """
-        return self._native.raw()
-
-    def numpy(self) -> npt.NDArray[Any]:
-        """Return the stored data, without decoding it; see :meth:`dequantize` for the values.
-
-        Returns:
-            For F32, F16, F64 and the integer types, the elements as an array of shape :attr:`shape`
-            in the byte order of the file. For all other types, including BF16, little-endian blocks
-            as a ``uint8`` array of shape ``(*shape[:-1], row_bytes)``. The array is a read-only
-            view if the file is mapped, unless blocks of a big-endian file have to be byte-swapped.
-
-        Raises:
-            UnsupportedError: If NumPy does not support the shape.
-            ArgumentError: If the type is unknown.
-        """
-        code = TENSOR_DTYPES.get(self.type)
-        if code is None:
-            row_bytes = self.type_info.row_bytes(self._row_len)
-            return self._shaped(self._native.canonical(), (*self.shape[:-1], row_bytes))
-        dtype = np.dtype(code).newbyteorder(">" if self._native.big_endian else "<")
-        return self._shaped(self._native.raw().view(dtype), self.shape)
-
-    def dequantize(
-        self,
-        dtype: npt.DTypeLike = np.float32,
-        rows: int | slice | range | None = None,
-        *,
-        threads: int | None = None,
-    ) -> npt.NDArray[Any]:
-        """Decode the values.
-
-        Args:
-            dtype: The type of the result. Values are decoded as ``float32`` and then converted.
-            rows: The rows to decode, where the tensor is viewed as a matrix of shape
-                ``(self.rows, shape[-1])``. Only their bytes are read. All rows by default.
-            threads: The number of threads; one per core by default.
-
-        Returns:
-            An array of shape :attr:`shape` for all rows, ``(n, shape[-1])`` for a slice or range,
-            and ``(shape[-1],)`` for a single row.
-
-        Raises:
-            UnsupportedError: If the type cannot be decoded, or NumPy does not support the shape.
-            IndexError: If a row does not exist.
-        """
-        count = self.rows
-        row_len = self._row_len
-        if isinstance(rows, int):
-            place = rows + count if rows < 0 else rows
-            if not 0 <= place < count:
-                raise IndexError(f"row {rows} is out of bounds for a tensor with {count} rows")
-            found = self._native.dequantize(place, place + 1, threads=threads)
-            return found.astype(dtype, copy=False)
-        if rows is None:
-            found = self._native.dequantize(0, count, threads=threads)
-            return self._shaped(found, self.shape).astype(dtype, copy=False)
-        wanted = range(count)[rows] if isinstance(rows, slice) else rows
-        if wanted.step not in (1, -1) and len(wanted) > 1:
-            read = [self._native.dequantize(row, row + 1, threads=threads) for row in wanted]
-            return np.stack(read).astype(dtype, copy=False)
-        first, last = (min(wanted), max(wanted)) if len(wanted) else (0, -1)
-        if first < 0 or last >= count:
-            raise IndexError(
-                f"rows {first} to {last} are out of bounds for a tensor with {count} rows"
-            )
-        found = self._native.dequantize(first, last + 1, threads=threads)
-        found = self._shaped(found, (len(wanted), row_len))
-        return (found[::-1] if wanted.step < 0 else found).astype(dtype, copy=False)
-
-    def __array__(
-        self, dtype: Optional[npt.DTypeLike] = None, copy: Optional[bool] = None
-    ) -> npt.NDArray[Any]:
-        """Implement ``numpy.asarray(tensor)``: the values, decoded if NumPy lacks the type."""
-        if self.type in TENSOR_DTYPES:
-            found = self.numpy()
-            if dtype is not None and np.dtype(dtype) != found.dtype:
-                found = found.astype(dtype)
-            return found.copy() if copy else found
-        if copy is False:
-            raise ValueError(f"tensor {self.name!r}: {self.type} cannot be decoded without a copy")
-        return self.dequantize(np.float32 if dtype is None else dtype)
-
-    def __dlpack__(self, **options: Any) -> Any:
-        """Implement the DLPack protocol for types that NumPy supports.
-
-        Raises:
-            UnsupportedError: If NumPy does not support the type; use :meth:`dequantize`.
-        """
-        if self.type not in TENSOR_DTYPES:
-            raise UnsupportedError(
-                f"tensor {self.name!r}: NumPy has no dtype for {self.type}; "
-                "use from_dlpack(tensor.dequantize())",
-                kind="unsupported",
-                subject=f"tensor {self.name!r}",
-            )
-        array = self.numpy()
-        array = array.astype(array.dtype.newbyteorder("="), copy=False)
-        try:
-            return array.__dlpack__(**options)
-        except BufferError:
-            # Older versions of the protocol cannot express that memory is read-only.
-            return array.copy().__dlpack__(**options)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
-
-    def __repr__(self) -> str:
-        return f"<Tensor {self.name!r} {self.type} {self.shape}>"
-
-
-class Tensors(Mapping[str, Tensor]):
-    """The tensors of a model: a mapping by name, in file order.
-
-    For a duplicate name, the mapping has the first tensor.
-    """
-
-    __slots__ = ("_index", "_native")
-
-    def __init__(self, native: _native.Model) -> None:
-        self._native = native
-        self._index: dict[str, int] | None = None
-
-    def _numbers(self) -> dict[str, int]:
-        if self._index is None:
-            index: dict[str, int] = {}
-            for number, name in enumerate(self._native.tensor_names()):
-                index.setdefault(name, number)
-            self._index = index
-        return self._index
-
-    def __getitem__(self, name: str) -> Tensor:
-        return Tensor(self._native.tensor(self._numbers()[name]), self._native)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._numbers())
-
-    def __len__(self) -> int:
-        return len(self._numbers())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._numbers()
-
-    def __repr__(self) -> str:
-        return f"<Tensors: {len(self)}>"
-
-    def _repr_html_(self) -> str:
-        return _html.tensors(self)
 
 
 class Model:
@@ -553,14 +122,12 @@ class Model:
             raise ArgumentError(f"file index {file} is out of range for a model of {count} files")
         return Metadata(self._native, file)
 
-    def tokenizer(self, *, pre: str | None = None) -> Any:
+    def tokenizer(self, *, pre: str | None = None) -> Tokenizer:
         """Create the tokenizer of the model, a :class:`ggmill.Tokenizer`.
 
         Args:
             pre: The name of a pre-tokenizer to use instead of the one in the file.
         """
-        from ._tokenizer import Tokenizer
-
         return Tokenizer(self, pre=pre)
 
     @property
@@ -568,7 +135,7 @@ class Model:
         """The source texts of the chat templates by name; the default template is ``None``."""
         return dict(_native.templates(self._native))
 
-    def template(self, name: str | None = None) -> Any:
+    def template(self, name: str | None = None) -> Template:
         """Parse a chat template of the model, a :class:`ggmill.Template`.
 
         Args:
@@ -578,11 +145,9 @@ class Model:
             MissingError: If the model has no such template.
             FormatError: If the template does not parse.
         """
-        from ._template import Template
-
         return Template(self, name=name)
 
-    def render(self, messages: Any, **options: Any) -> Any:
+    def render(self, messages: Any, **options: Any) -> Rendered:
         """Render a conversation with the default chat template of the model.
 
         Every call reads the vocabulary and parses the template. To render many conversations, call
@@ -635,7 +200,15 @@ class Model:
         return f"<Model {self.path!r}{' (closed)' if self.closed else ''}>"
 
     def _repr_html_(self) -> str:
-        return _html.model(self)
+        if self.closed:
+            return f"<p>{_html.text(repr(self))}</p>"
+        # Notebooks show `pre` in a proportional font, in which columns are not aligned.
+        lines = "\n".join(_html.text(line) for line in self.text(width=100).splitlines())
+        summary = f'<pre style="font-family: monospace; line-height: 1.3">{lines}</pre>'
+        if not len(self.tensors):
+            return summary
+        listed = f"<summary>{len(self.tensors)} tensors</summary>{self.tensors._repr_html_()}"
+        return f"{summary}<details>{listed}</details>"
 
 
 def open(
@@ -666,7 +239,7 @@ def open(
 
 
 def model_path(model: PathLike | Model) -> str:
-    """Return the path of a model that is given by its path or open.
+    """Return the path of a model, which is a path or an open model.
 
     Raises:
         ClosedError: If the model is closed.
@@ -675,3 +248,490 @@ def model_path(model: PathLike | Model) -> str:
         model._native.version()
         return model.path
     return path_text(model)
+
+
+class Tokenizer:
+    """The tokenizer of a model or of tokenizer files, with the token IDs of llama.cpp.
+
+    A tokenizer can be used by several threads at once, and after its model is closed.
+    """
+
+    __slots__ = ("_native", "remarks")
+
+    remarks: list[str]
+    """Remarks about how tokenizer files were interpreted, for the user; empty for a model."""
+
+    def __init__(self, model: PathLike | Model, *, pre: str | None = None) -> None:
+        """Load a vocabulary.
+
+        Args:
+            model: An open model, or the path of a model, of a directory with a tokenizer, or of a
+                tokenizer file (``tokenizer.json``, ``tokenizer.model``, ``tekken.json``,
+                ``vocab.txt`` and others).
+            pre: The name of a pre-tokenizer to use instead of the one in the file.
+
+        Raises:
+            MissingError: If the model has no tokenizer.
+            UnsupportedError: If the tokenizer or the pre-tokenizer is not supported.
+            FormatError: If the vocabulary is damaged.
+        """
+        self.remarks = []
+        if isinstance(model, Model):
+            self._native = _native.Tokenizer(model._native, pre=pre)
+            return
+        found = _native.Tokenizer.of_files(path_text(model), pre=pre)
+        if found is not None:
+            self._native, self.remarks = found
+            return
+        with open(model) as opened:
+            self._native = _native.Tokenizer(opened._native, pre=pre)
+
+    @property
+    def kind(self) -> str:
+        """The kind of tokenizer, such as ``"bpe"``, ``"spm"``, ``"wpm"`` or ``"ugm"``."""
+        return self._native.kind
+
+    @property
+    def pre_tokenizer(self) -> str | None:
+        """The name of the pre-tokenizer, or ``None``."""
+        return self._native.pre_tokenizer
+
+    def __len__(self) -> int:
+        """Return the size of the vocabulary."""
+        return len(self._native)
+
+    @property
+    def special_ids(self) -> dict[str, int]:
+        """The IDs of special tokens by role: ``"bos"``, ``"eos"``, ``"pad"`` and others."""
+        return {role: id for role, id in self._native.special_ids() if id is not None}
+
+    @property
+    def end_of_generation(self) -> list[int]:
+        """The IDs of the tokens that end the generation of a text."""
+        return self._native.end_of_generation()
+
+    def encode(
+        self, text: str | bytes, *, add_special: bool = True, parse_special: bool = False
+    ) -> list[int]:
+        """Convert a text to token IDs.
+
+        Args:
+            text: The text; ``bytes`` need not be valid UTF-8.
+            add_special: Add the BOS and EOS tokens that the vocabulary requires.
+            parse_special: Recognize control tokens in the text.
+
+        Returns:
+            The token IDs.
+        """
+        return self._native.encode(text, add_special=add_special, parse_special=parse_special)
+
+    def encode_with_offsets(
+        self,
+        text: str | bytes,
+        *,
+        add_special: bool = True,
+        parse_special: bool = False,
+        characters: bool = False,
+    ) -> list[tuple[int, int, int]]:
+        """Convert a text to token IDs, with the location of each token in the text.
+
+        Args:
+            text: The text; ``bytes`` need not be valid UTF-8.
+            add_special: Add the BOS and EOS tokens that the vocabulary requires.
+            parse_special: Recognize control tokens in the text.
+            characters: Return offsets in characters instead of bytes of UTF-8, so that
+                ``text[start:end]`` is the text of a token. If a token is only a part of a
+                character, its range is the whole character.
+
+        Returns:
+            A tuple ``(id, start, end)`` for each token.
+        """
+        return self._native.encode_with_offsets(
+            text, add_special=add_special, parse_special=parse_special, characters=characters
+        )
+
+    def encode_batch(
+        self,
+        texts: Iterable[str | bytes],
+        *,
+        add_special: bool = True,
+        parse_special: bool = False,
+        threads: int | None = None,
+    ) -> list[list[int]]:
+        """Convert several texts to token IDs, in parallel; long texts are divided too.
+
+        Args:
+            texts: The texts.
+            add_special: Add the BOS and EOS tokens that the vocabulary requires.
+            parse_special: Recognize control tokens in the texts.
+            threads: The number of threads; one per core by default.
+
+        Returns:
+            The token IDs of each text.
+        """
+        return self._native.encode_batch(
+            list(texts), add_special=add_special, parse_special=parse_special, threads=threads
+        )
+
+    def count_batch(
+        self,
+        texts: Iterable[str | bytes],
+        *,
+        add_special: bool = True,
+        parse_special: bool = False,
+        threads: int | None = None,
+    ) -> list[int]:
+        """Count the tokens of several texts, in parallel.
+
+        Args:
+            texts: The texts.
+            add_special: Count the BOS and EOS tokens that the vocabulary requires.
+            parse_special: Recognize control tokens in the texts.
+            threads: The number of threads; one per core by default.
+
+        Returns:
+            The number of tokens of each text.
+        """
+        return self._native.count_batch(
+            list(texts), add_special=add_special, parse_special=parse_special, threads=threads
+        )
+
+    def count(
+        self, text: str | bytes, *, add_special: bool = True, parse_special: bool = False
+    ) -> int:
+        """Return the number of tokens of a text. The arguments are those of :meth:`encode`."""
+        return self._native.count(text, add_special=add_special, parse_special=parse_special)
+
+    def decode(
+        self, ids: Iterable[int], *, remove_special: bool = False, unparse_special: bool = False
+    ) -> str:
+        """Convert token IDs to text. Bytes that are not valid UTF-8 become U+FFFD.
+
+        Args:
+            ids: The token IDs.
+            remove_special: Omit the BOS and EOS tokens that :meth:`encode` adds.
+            unparse_special: Include the text of control tokens.
+
+        Raises:
+            MissingError: If an ID is not in the vocabulary.
+        """
+        found = self.decode_bytes(
+            ids, remove_special=remove_special, unparse_special=unparse_special
+        )
+        return found.decode("utf-8", "replace")
+
+    def decode_bytes(
+        self, ids: Iterable[int], *, remove_special: bool = False, unparse_special: bool = False
+    ) -> bytes:
+        """Convert token IDs to bytes, which may not be valid UTF-8.
+
+        Args:
+            ids: The token IDs.
+            remove_special: Omit the BOS and EOS tokens that :meth:`encode` adds.
+            unparse_special: Include the text of control tokens.
+
+        Raises:
+            MissingError: If an ID is not in the vocabulary.
+        """
+        return self._native.decode_bytes(
+            list(ids), remove_special=remove_special, unparse_special=unparse_special
+        )
+
+    def piece(self, id: int) -> bytes | None:
+        """Return the bytes of a token, or ``None`` if the ID is not in the vocabulary."""
+        return self._native.piece(id)
+
+    def id(self, text: str | bytes) -> int | None:
+        """Return the ID of the token with this text in the file, or ``None``."""
+        return self._native.id(text)
+
+    def __repr__(self) -> str:
+        return f"<Tokenizer {self.kind} of {len(self)} tokens>"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of a rendered text with a single origin.
+
+    Attributes:
+        start: The start in the text, in bytes of UTF-8.
+        end: The end in the text, in bytes of UTF-8 (exclusive).
+        field: The origin in the conversation, such as ``"messages[0].content"``; ``None`` for text
+            of the template.
+        generated: Whether the part is inside a ``generation`` block, that is, text of the model.
+    """
+
+    start: int
+    end: int
+    field: str | None
+    generated: bool
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A special token in the text of the conversation, which was encoded as plain text.
+
+    Attributes:
+        id: The ID of the special token.
+        start: The start in the rendered text, in bytes of UTF-8.
+        end: The end in the rendered text, in bytes of UTF-8 (exclusive).
+        field: The origin in the conversation.
+    """
+
+    id: int
+    start: int
+    end: int
+    field: str
+
+
+@dataclass(frozen=True)
+class RenderedTokens:
+    """The tokens of a rendered text.
+
+    Attributes:
+        ids: The token IDs.
+        offsets: The start and the end of each token in the text, in bytes of UTF-8.
+        generated: For each token, whether it is text of the model.
+        refused: Special tokens in the text of the conversation, which were encoded as plain text.
+    """
+
+    ids: list[int]
+    offsets: list[tuple[int, int]]
+    generated: list[bool]
+    refused: list[Refused]
+
+
+class Rendered:
+    """A rendered conversation. ``str(rendered)`` is its text."""
+
+    __slots__ = ("_native", "_tokenizer", "text")
+
+    text: str
+    """The rendered text."""
+
+    def __init__(self, native: _native.Rendered, tokenizer: Tokenizer | None) -> None:
+        self._native = native
+        self._tokenizer = tokenizer
+        self.text = native.text()
+
+    @property
+    def segments(self) -> list[Segment]:
+        """The origins of all parts of the text, in order and without gaps.
+
+        Origins are tracked through all operations of a template on text.
+        """
+        return [Segment(*segment) for segment in self._native.segments()]
+
+    @property
+    def missing_variables(self) -> list[str]:
+        """The names of undefined variables that the template used."""
+        return self._native.missing_variables()
+
+    @property
+    def ids(self) -> list[int]:
+        """The token IDs of the text; see :meth:`encode`."""
+        return self.encode().ids
+
+    def encode(self, tokenizer: Tokenizer | None = None) -> RenderedTokens:
+        """Convert the text to tokens.
+
+        Control tokens are recognized only in text of the template, and in roles that are a single
+        word. In the text of messages they are encoded as plain text and listed as ``refused``.
+        User-defined tokens are recognized everywhere. As in llama.cpp, no BOS or EOS token is
+        added.
+
+        Args:
+            tokenizer: A tokenizer to use instead of that of the model.
+
+        Raises:
+            ArgumentError: If there is no tokenizer.
+        """
+        used = tokenizer or self._tokenizer
+        if used is None:
+            raise ArgumentError("no tokenizer: the template has none, and none was passed")
+        pieces, generated, refused = self._native.encode(used._native)
+        return RenderedTokens(
+            ids=[id for id, _, _ in pieces],
+            offsets=[(start, end) for _, start, end in pieces],
+            generated=generated,
+            refused=[Refused(*found) for found in refused],
+        )
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"<Rendered {self.text!r}>"
+
+
+class Template:
+    """A chat template.
+
+    Conversations are rendered as by transformers, within limits for steps and memory, and with the
+    origin of each part of the text. A template can be used by several threads at once, and after
+    its model is closed.
+
+    >>> template = ggmill.Template("model.gguf")                                  # doctest: +SKIP
+    >>> template.render([{"role": "user", "content": "Hello"}]).text              # doctest: +SKIP
+    """
+
+    __slots__ = ("_native", "name", "text", "tokenizer", "tokens")
+
+    name: str | None
+    """The name of the template; ``None`` for the default template."""
+
+    text: str
+    """The source text of the template."""
+
+    tokenizer: Tokenizer | None
+    """The tokenizer of the model, or ``None`` if it has no supported tokenizer."""
+
+    tokens: dict[str, str]
+    """The variables with special tokens, such as ``{"bos_token": "<s>"}``."""
+
+    def __init__(self, model: PathLike | Model, *, name: str | None = None) -> None:
+        """Load and parse a chat template.
+
+        Args:
+            model: An open model, or the path of a model, of a Jinja file, or of a
+                ``tokenizer_config.json`` or ``chat_template.json`` file. Templates that are not
+                from a model have no tokenizer.
+            name: The name of a template; the default template if ``None``.
+
+        Raises:
+            MissingError: If there is no such template.
+            FormatError: If the template does not parse.
+        """
+        if isinstance(model, Model):
+            self._of_model(model, name)
+            return
+        path = path_text(model)
+        if not _is_model(path):
+            self._of_file(path, name)
+            return
+        with open(path) as opened:
+            self._of_model(opened, name)
+
+    def _of_model(self, model: Model, name: str | None) -> None:
+        text = _chosen(_native.templates(model._native), name, model.path)
+        try:
+            self.tokenizer = Tokenizer(model)
+        except Error:
+            # Rendering does not need a tokenizer.
+            self.tokenizer = None
+        self._set(name, text, None)
+
+    def _of_file(self, path: str, name: str | None) -> None:
+        with builtins.open(path, "rb") as file:
+            data = file.read(_MAX_TEMPLATE_BYTES + 1)
+        if len(data) > _MAX_TEMPLATE_BYTES:
+            message = f"{path}: larger than {_MAX_TEMPLATE_BYTES} bytes"
+            raise FormatError(message, kind="limit", path=path)
+        try:
+            templates, tokens = _native.templates_of_text(data.decode())
+        except UnicodeDecodeError as error:
+            raise FormatError(f"{path}: {error}", kind="malformed", path=path) from None
+        self.tokenizer = None
+        self._set(name, _chosen(templates, name, path), dict(tokens))
+
+    @classmethod
+    def from_text(
+        cls,
+        text: str,
+        *,
+        tokens: Mapping[str, str] | None = None,
+        tokenizer: Tokenizer | None = None,
+    ) -> Template:
+        """Parse a chat template.
+
+        Args:
+            text: The source text of the template.
+            tokens: The variables with special tokens, such as ``{"bos_token": "<s>"}``; those of
+                ``tokenizer`` by default.
+            tokenizer: The tokenizer for rendered texts.
+
+        Raises:
+            FormatError: If the template does not parse.
+        """
+        template = cls.__new__(cls)
+        template.tokenizer = tokenizer
+        template._set(None, text, tokens)
+        return template
+
+    def _set(self, name: str | None, text: str, tokens: Mapping[str, str] | None) -> None:
+        self.name = name
+        self.text = text
+        if tokens is None and self.tokenizer is not None:
+            tokens = dict(_native.template_tokens(self.tokenizer._native))
+        self.tokens = dict(tokens or {})
+        self._native = _native.Template(text)
+
+    def render(
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        *,
+        tools: Iterable[Mapping[str, Any]] | None = None,
+        documents: Iterable[Mapping[str, Any]] | None = None,
+        add_generation_prompt: bool = False,
+        now: datetime | None = None,
+        **variables: Any,
+    ) -> Rendered:
+        """Render a conversation.
+
+        Args:
+            messages: Dictionaries with ``role`` and ``content``; all values must be
+                JSON-compatible.
+            tools: Descriptions of functions as JSON Schema.
+            documents: Dictionaries with ``title`` and ``text``.
+            add_generation_prompt: Append the prompt for a response of the model.
+            now: The time for ``strftime_now``; the current time by default.
+            variables: Other variables of the template, such as ``enable_thinking=False``.
+
+        Raises:
+            ArgumentError: If the conversation is invalid, or the template rejects it.
+            FormatError: If the template uses an operation that the sandbox of transformers forbids,
+                or exceeds the limits.
+        """
+        return Rendered(
+            self._native.render(
+                _json("messages", list(messages)),
+                tools=None if tools is None else _json("tools", list(tools)),
+                documents=None if documents is None else _json("documents", list(documents)),
+                add_generation_prompt=add_generation_prompt,
+                variables=[(name, _json(name, value)) for name, value in variables.items()],
+                tokens=list(self.tokens.items()),
+                now=calendar.timegm((now or datetime.now()).timetuple()),
+            ),
+            self.tokenizer,
+        )
+
+    def __repr__(self) -> str:
+        name = "" if self.name is None else f" {self.name!r}"
+        return f"<Template{name} of {len(self.text)} characters>"
+
+
+def _json(name: str, value: Any) -> str:
+    try:
+        return json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"{name}: {error}") from error
+
+
+def _is_model(path: str) -> bool:
+    try:
+        with builtins.open(path, "rb") as file:
+            return file.read(4) in (b"GGUF", b"FUGG")
+    except OSError:
+        # Opening it as a model raises the exception.
+        return True
+
+
+def _chosen(templates: list[tuple[str | None, str]], name: str | None, path: str) -> str:
+    for own, text in templates:
+        if own == name:
+            return text
+    names = ", ".join("the default template" if own is None else own for own, _ in templates)
+    message = f"{path}: no chat template{'' if name is None else f' {name!r}'}"
+    raise MissingError(
+        f"{message}; available: {names}" if names else message, kind="missing", path=path
+    )

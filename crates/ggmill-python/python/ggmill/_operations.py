@@ -113,6 +113,11 @@ def diff(
 
     Returns:
         The differences.
+
+    Raises:
+        ArgumentError: If neither metadata nor tensors are to be compared.
+        MissingError: If a pattern matches nothing in either model.
+        FormatError: If a model is damaged.
     """
     same, document, text = _native.diff(
         model_path(a),
@@ -193,7 +198,7 @@ def estimate(
     adapters: Iterable[Source] = (),
     draft: Source | None = None,
 ) -> Estimate:
-    """Estimate the memory that a model takes to run, by device and purpose.
+    """Estimate the memory that a model needs to run, by device and purpose.
 
     Only the header of the file is read. Weights, KV caches and recurrent states match llama.cpp's
     allocation to the byte. Compute buffers are estimated for most architectures and
@@ -290,8 +295,8 @@ def edit(
         special_tokens: The text of the token for each role, such as ``{"eos": "</s>"}``.
         output: Write an edited copy here, and leave the file unchanged.
         overwrite: Replace ``output`` if it exists.
-        check: Reject chat templates that do not parse, new keys that look like misspelled known keys,
-            and edits that cause an error of :func:`check` that the file did not have. Other
+        check: Reject chat templates that do not parse, new keys that look like misspelled known
+            keys, and edits that cause an error of :func:`check` that the file did not have. Other
             findings are reported.
         dry_run: Report what would be changed, and write nothing.
         progress: A callback or progress bar; counts the bytes copied.
@@ -713,11 +718,11 @@ def _shared(
         "threads": threads,
         **more,
     }
-    made = SharedPlan(operation, arguments, range_size)
+    plan = SharedPlan(operation, arguments, range_size)
     if types["target_size"] is None and types["target_bpw"] is None:
-        return made
+        return plan
     # The plan contains the types chosen for a size, because choosing them reads the whole model.
-    chosen = {"target_size": None, "target_bpw": None, "type_plan": json.dumps(made.plan.document)}
+    chosen = {"target_size": None, "target_bpw": None, "type_plan": json.dumps(plan.plan.document)}
     return SharedPlan(operation, {**arguments, "types": {**types, **chosen}}, range_size)
 
 

@@ -36,13 +36,13 @@ def callback_of(progress: Progress) -> Callback | None:
         bar = progress
         seen = 0
 
-        def tell(done: int, total: int, tensor: str) -> None:
+        def report(done: int, total: int, tensor: str) -> None:
             nonlocal seen
             bar.total = total
             bar.update(done - seen)
             seen = done
 
-        return tell
+        return report
     if not callable(progress):
         found = type(progress).__name__
         raise TypeError(f"progress is {found}, expected a callable or a progress bar")

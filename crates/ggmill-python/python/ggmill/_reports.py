@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from . import _html
 from ._text import counted, size, text_of
@@ -76,12 +77,20 @@ class CheckReport:
         return self.text
 
     def _repr_html_(self) -> str:
-        return _html.report(self)
+        if not self.findings:
+            return f"<p>{_html.text(self.path)}: no findings</p>"
+        rows: list[list[str]] = []
+        for found in self.findings:
+            subject, message = _html.text(found.subject or "file"), _html.text(found.message)
+            rows.append([found.severity, found.code, subject, message])
+        errors, warnings = counted(self.errors, "error"), counted(self.warnings, "warning")
+        heading = f"<p>{_html.text(self.path)}: {errors}, {warnings}</p>"
+        return heading + _html.table(["severity", "rule", "subject", "finding"], rows)
 
 
 def check_report(path: str, document: str, text: str) -> CheckReport:
     """Create the report of a check from its JSON document."""
-    made: dict[str, Any] = json.loads(document)
+    parsed: dict[str, Any] = json.loads(document)
     findings = [
         Finding(
             code=found["code"],
@@ -93,10 +102,10 @@ def check_report(path: str, document: str, text: str) -> CheckReport:
             help=found["help"],
             path=file["path"],
         )
-        for file in made["files"]
+        for file in parsed["files"]
         for found in file["findings"]
     ]
-    return CheckReport(path, findings, made, text)
+    return CheckReport(path, findings, parsed, text)
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,7 +156,79 @@ class DiffReport:
         return f"<DiffReport {a!r} → {b!r}: {self._summary()}>"
 
     def _repr_html_(self) -> str:
-        return _html.diff(self)
+        a, b = (_html.text(self.document[side]["file"]) for side in ("a", "b"))
+        page = f"<p>{a} → {b}: {self._summary()}</p>"
+        for what, moved in (("keys", "moved_key"), ("tensors", "moved_tensor")):
+            first = self.document.get(moved)
+            if first is not None:
+                name = _html.code(text_of(first))
+                page += f"<p>The order of the {what} differs, from {name} on.</p>"
+        if self.keys:
+            keys = [_changed_key(key) for key in self.keys[: _html.MAX_ROWS]]
+            page += _html.table(["key", "change", "A", "B"], keys, len(self.keys) - _html.MAX_ROWS)
+        if self.tensors:
+            columns = [
+                column
+                for column in _MEASURES
+                if any(column[1] in tensor.get("data", ()) for tensor in self.tensors)
+            ]
+            head = ["tensor", "change", "A", "B", *(name for name, _, _ in columns)]
+            rows = [_changed_tensor(tensor, columns) for tensor in self.tensors[: _html.MAX_ROWS]]
+            rest = len(self.tensors) - _html.MAX_ROWS
+            page += _html.table(head, rows, rest, numeric=range(4, len(head)))
+        return page
+
+
+_MEASURES = (
+    ("different bytes", "different_bytes", ","),
+    ("max. error", "max_abs", ".3e"),
+    ("RMSE", "rmse", ".3e"),
+    ("relative RMSE", "relative", ".3e"),
+    ("cosine", "cosine", ".6f"),
+)
+"""The columns for the data of a tensor: name, field of ``ggmill.diff/1``, format."""
+
+
+def _changed_key(key: dict[str, Any]) -> list[str]:
+    before, after = _entry(key.get("a")), _entry(key.get("b"))
+    return [_html.code(text_of(key["key"])), key["change"], before, after]
+
+
+def _changed_tensor(tensor: dict[str, Any], columns: Iterable[tuple[str, str, str]]) -> list[str]:
+    row = [_html.code(text_of(tensor["name"])), tensor["change"]]
+    for info in (tensor.get("a"), tensor.get("b")):
+        shape = "" if info is None else _html.shape(info["shape"][::-1])
+        row.append("" if info is None else f"{_html.text(info['type'])} {shape}")
+    data = tensor.get("data", {})
+    return row + [_number(data.get(field), form) for _, field, form in columns]
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def _entry(entry: dict[str, Any] | None) -> str:
+    """Format a metadata value as in ``ggmill.diff/1``."""
+    if entry is None:
+        return ""
+    kind = entry["type"]
+    if kind == "array":
+        kind = f"{entry['element']}[{entry['length']}]"
+    value = _value(entry["value"])
+    if entry.get("truncated"):
+        value = f"{value[:-1]}, …]"
+    return f"{_html.text(kind)} {_html.code(_html.shortened(value))}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, cast('Iterable[Any]', value)))}]"
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        if "float" in fields:
+            return str(fields["float"])
+        return repr(text_of(fields)) if "bytes_hex" in fields else _value(fields["value"])
+    return repr(value)
 
 
 @dataclass(frozen=True)
@@ -204,7 +285,20 @@ class Plan:
         return f"<Plan {self.path!r}: {self._summary()}>"
 
     def _repr_html_(self) -> str:
-        return _html.plan(self)
+        page = f"<p>{_html.text(self.path)}: {self._summary()}</p>"
+        if len(self.paths) > 1:
+            files = [[_html.code(path)] for path in self.paths[: _html.MAX_ROWS]]
+            page += _html.table(["file"], files, len(self.paths) - _html.MAX_ROWS)
+        types: dict[str, list[int]] = {}
+        for tensor in self._tensors():
+            types.setdefault(tensor["type"], []).append(tensor["size"])
+        if types:
+            rows = [
+                [_html.text(name), str(len(sizes)), size(sum(sizes))]
+                for name, sizes in sorted(types.items(), key=lambda item: -sum(item[1]))
+            ]
+            page += _html.table(["type", "tensors", "size"], rows, numeric=(1, 2))
+        return page + _html.bullets(self.notes)
 
 
 def plan_of(text: str) -> Plan:
@@ -330,7 +424,22 @@ class Estimate:
         return f"<Estimate: {self._summary()}; {totals}>"
 
     def _repr_html_(self) -> str:
-        return _html.estimate(self)
+        names = ("weights", "keys", "values", "states", "output", "compute", "total")
+        rows = [
+            [_html.text(device.name), *(_size_or_unknown(getattr(device, name)) for name in names)]
+            for device in self.devices
+        ]
+        if len(rows) > 1:
+            rows.append(["all", *[""] * (len(names) - 1), size(self.total)])
+        page = f"<p>{self._summary()}</p>"
+        page += _html.table(["device", *names], rows, numeric=range(1, len(names) + 1))
+        if self.unknown:
+            page += f"<p>Not included:</p>{_html.bullets(self.unknown)}"
+        return page + (f"<p>Notes:</p>{_html.bullets(self.notes)}" if self.notes else "")
+
+
+def _size_or_unknown(nbytes: int | None) -> str:
+    return "unknown" if nbytes is None else size(nbytes)
 
 
 def estimate_of(text: str) -> Estimate:

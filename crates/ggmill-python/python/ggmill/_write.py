@@ -11,8 +11,10 @@ import numpy.typing as npt
 
 from . import _native
 from ._errors import ArgumentError
-from ._model import Array, Metadata, PathLike, Tensor, path_text
+from ._metadata import Array, Metadata
+from ._model import PathLike, path_text
 from ._progress import Progress, callback_of
+from ._tensor import Tensor
 from ._types import Typed, TensorType, parsed_type, tensor_type, tensor_type_of, types_of
 
 
@@ -90,9 +92,9 @@ def write(
         raise ArgumentError(f"version {version}, expected 2 or 3")
     infos: list[tuple[str | bytes, int, list[int]]] = []
     data: list[_Data] = []
-    for name, given in (tensors or {}).items():
+    for name, value in (tensors or {}).items():
         try:
-            found, shape, flat = _tensor(given, name)
+            found, shape, flat = _tensor_data(value, name)
         except ArgumentError as error:
             raise ArgumentError(f"tensor {name!r}: {error}", subject=f"tensor {name!r}") from None
         infos.append((name, found.number, list(reversed(shape))))
@@ -141,21 +143,22 @@ def typed(value: Any) -> tuple[list[int], Any]:
     return types_of(value), value
 
 
-def _tensor(given: TensorData, name: str) -> tuple[TensorType, tuple[int, ...], _Data]:
-    if isinstance(given, Tensor):
+def _tensor_data(value: TensorData, name: str) -> tuple[TensorType, tuple[int, ...], _Data]:
+    if isinstance(value, Tensor):
         # The data of a model that is not mapped is read when the tensor is written.
-        return given.type_info, given.shape, given._native.canonical
-    if isinstance(given, Deferred):
-        return tensor_type(given.type), tuple(given.shape), _made(given, name)
-    return _held(given)
+        return value.type_info, value.shape, value._native.canonical
+    if isinstance(value, Deferred):
+        return tensor_type(value.type), tuple(value.shape), _checked(value, name)
+    return _array_data(value)
 
 
-def _made(given: Deferred, name: str) -> Callable[[], npt.NDArray[np.uint8]]:
-    expected = tensor_type(given.type), tuple(given.shape)
+def _checked(value: Deferred, name: str) -> Callable[[], npt.NDArray[np.uint8]]:
+    """Return a function that creates the data, and checks its type and shape."""
+    expected = tensor_type(value.type), tuple(value.shape)
 
     def make() -> npt.NDArray[np.uint8]:
         try:
-            found, shape, flat = _held(given.make())
+            found, shape, flat = _array_data(value.make())
             if (found, shape) != expected:
                 raise ArgumentError(
                     f"{found.name} of shape {shape}, expected {expected[0].name} of shape "
@@ -168,16 +171,16 @@ def _made(given: Deferred, name: str) -> Callable[[], npt.NDArray[np.uint8]]:
     return make
 
 
-def _held(
-    given: npt.NDArray[Any] | Blocks,
+def _array_data(
+    value: npt.NDArray[Any] | Blocks,
 ) -> tuple[TensorType, tuple[int, ...], npt.NDArray[np.uint8]]:
-    if isinstance(given, Blocks):
-        found = tensor_type(given.type)
-        blocks = np.asarray(given.data)
+    if isinstance(value, Blocks):
+        found = tensor_type(value.type)
+        blocks = np.asarray(value.data)
         if blocks.dtype != np.uint8 or blocks.ndim == 0 or not found.type_size:
             raise ArgumentError(
-                f"data of dtype {blocks.dtype} and shape {blocks.shape}, expected {found.name} blocks "
-                "as a uint8 array of shape (..., row_bytes)"
+                f"data of dtype {blocks.dtype} and shape {blocks.shape}, expected {found.name} "
+                "blocks as a uint8 array of shape (..., row_bytes)"
             )
         count, rest = divmod(blocks.shape[-1], found.type_size)
         if rest:
@@ -187,7 +190,7 @@ def _held(
             )
         shape = (*blocks.shape[:-1], count * found.block_size)
         return found, shape, np.ascontiguousarray(blocks).reshape(-1)
-    array: npt.NDArray[Any] = np.asarray(given)
+    array: npt.NDArray[Any] = np.asarray(value)
     name = tensor_type_of(array.dtype)
     if name is None:
         raise ArgumentError(

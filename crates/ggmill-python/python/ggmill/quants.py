@@ -130,7 +130,7 @@ def dequantize(
 
 
 def _floats(array: npt.ArrayLike, name: str) -> npt.NDArray[np.float32]:
-    given: npt.NDArray[Any] = np.asarray(array)
-    if given.dtype.kind not in "fiub":
-        raise ArgumentError(f"{name} has dtype {given.dtype}, expected real numbers")
-    return np.asarray(given, dtype=np.float32, order="C")
+    values: npt.NDArray[Any] = np.asarray(array)
+    if values.dtype.kind not in "fiub":
+        raise ArgumentError(f"{name} has dtype {values.dtype}, expected real numbers")
+    return np.asarray(values, dtype=np.float32, order="C")

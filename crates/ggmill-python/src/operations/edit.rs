@@ -1,23 +1,22 @@
-//! Edits of metadata, in place or in a copy.
+//! Edits of metadata, and models in other files: split, merged, extracted.
 
 use std::path::PathBuf;
 
-use ggmill::RawStr;
-use ggmill::edit::{
-    Edit, EditFindings, EditMethod, EditValue, Editor, TypedValue, broken_templates, edit_findings,
-};
+use ggmill::edit::{Edit, EditMethod, EditValue, TypedValue};
+use ggmill::{ExtractFormat, Model, RawStr};
 use pyo3::prelude::*;
 
-use super::output::{json, start};
+use super::quantize::write;
+use super::{globs, json, located, shard_limit};
+use crate::calls::{self, thread_count};
 use crate::error::{Failure, Result};
-use crate::progress::reporting;
-use crate::value::Given;
+use crate::value::EncodedValue;
 
-/// A value to set: the key, its types from the outside in or none, and the value; without types, it
-/// is JSON.
+/// A value to set: the key, the numbers of its type and element types, and the value; without types,
+/// the value is JSON.
 type Setting<'py> = (String, Option<Vec<u32>>, Bound<'py, PyAny>);
 
-/// Edits the metadata of a file; returns what was done as JSON.
+/// Edits the metadata of a file; returns a report as JSON.
 #[pyfunction]
 #[pyo3(signature = (
     path, *, set = vec![], unset = vec![], rename = vec![], special_tokens = vec![],
@@ -40,12 +39,15 @@ pub(crate) fn edit<'py>(
     for (key, types, value) in set {
         let value = match types {
             Some(types) => {
-                let given = Given::new(&types, &value);
+                let encoded = EncodedValue::new(&types, &value);
                 EditValue::Typed(TypedValue::new(
-                    &given.map_err(|failure| failure.about_key(key.as_bytes()))?,
+                    &encoded.map_err(|failure| failure.about_key(key.as_bytes()))?,
                 ))
             }
-            None => EditValue::Json(parsed(&value.extract::<String>()?)?),
+            None => EditValue::Json(
+                serde_json::from_str(&value.extract::<String>()?)
+                    .map_err(|error| Failure::misuse(error.to_string()))?,
+            ),
         };
         edits.push(Edit::Set { key, key_type: None, value });
     }
@@ -59,43 +61,25 @@ pub(crate) fn edit<'py>(
     if edits.is_empty() {
         return Err(Failure::misuse("no edits").at(&path));
     }
+    let edited = calls::run(py, progress, |reporter| -> Result<_> {
+        let builder = ggmill::edit(&path)?
+            .edits(edits)
+            .check(check)
+            .force(!check)
+            .overwrite(overwrite)
+            .on_progress(move |progress| reporter.progress(progress));
+        let planned = match &output {
+            Some(output) => builder.plan_copy(output),
+            None => builder.plan(),
+        };
+        let planned = planned.map_err(|error| located(error, &path))?;
+        Ok(if dry_run { report(&planned) } else { report(&planned.apply()?) })
+    })?;
+    json(&edited)
+}
 
-    let inputs = [path.clone()];
-    if let Some(output) = output.as_ref().filter(|_| !dry_run) {
-        drop(start(output, &inputs, overwrite, 0)?);
-    }
-    let mut editor =
-        py.detach(
-            || {
-                if output.is_some() { Editor::open_source(&path) } else { Editor::open(&path) }
-            },
-        )?;
-    let plan = editor.plan(editor.edit(&edits)?)?;
-    if let Some((key, fault)) = broken_templates(plan.edited()).first().filter(|_| check) {
-        let message = format!("does not parse: {fault}");
-        return Err(Failure::misuse(message).about_key(key.as_bytes()).at(&path));
-    }
-    let findings =
-        if check { edit_findings(&editor, &plan)? } else { EditFindings::default() };
-    if let Some(why) = findings.refusal() {
-        return Err(Failure::misuse(why).at(&path));
-    }
-    let new_len = editor.planned_len(&plan)?;
-    let method = match output.as_ref().filter(|_| !dry_run) {
-        _ if dry_run => plan.method().clone(),
-        Some(output) => {
-            let sink = start(output, &inputs, overwrite, new_len)?;
-            reporting(py, progress, |report| {
-                editor.write(&plan, sink, report)?.commit().map_err(Into::into)
-            })?;
-            plan.method().clone()
-        }
-        None => {
-            let plan = plan.clone();
-            reporting(py, progress, |report| editor.apply(plan, report))?
-        }
-    };
-    let (method, reason) = match &method {
+fn report(edit: &ggmill::EditSummary) -> serde_json::Value {
+    let (method, reason) = match edit.method() {
         EditMethod::Unchanged => ("unchanged", None),
         EditMethod::InPlace => ("in_place", None),
         EditMethod::Insert(_) => ("insert", None),
@@ -103,30 +87,134 @@ pub(crate) fn edit<'py>(
         EditMethod::Rewrite(why) => ("rewrite", Some(*why)),
         _ => ("other", None),
     };
-    let changes: Vec<_> = plan
-        .edited()
-        .changes()
-        .iter()
-        .map(|change| RawStr::new(&change.key).to_string_lossy().into_owned())
-        .collect();
-    let found = findings.diagnostics.iter().map(|diagnostic| {
+    let keys = edit.edited().changes().iter();
+    let keys = keys.map(|change| RawStr::new(&change.key).to_string_lossy().into_owned());
+    let findings = edit.findings().diagnostics.iter().map(|diagnostic| {
         serde_json::json!({
             "code": diagnostic.rule.code,
             "message": diagnostic.message,
             "subject": diagnostic.subject.to_string(),
         })
     });
-    json(&serde_json::json!({
-        "written": !dry_run,
+    serde_json::json!({
+        "written": edit.is_written(),
         "method": method,
         "reason": reason,
-        "keys": changes,
-        "file_size": new_len,
-        "notes": plan.edited().notes(),
-        "findings": found.collect::<Vec<_>>(),
-    }))
+        "keys": keys.collect::<Vec<_>>(),
+        "file_size": edit.file_len(),
+        "notes": edit.edited().notes(),
+        "findings": findings.collect::<Vec<_>>(),
+    })
 }
 
-fn parsed(text: &str) -> Result<serde_json::Value> {
-    serde_json::from_str(text).map_err(|error| Failure::misuse(error.to_string()))
+/// Splits a model into shards; returns the plans as JSON.
+#[pyfunction]
+#[pyo3(signature = (
+    path, prefix, *, max_size = None, max_tensors = None, no_tensor_first = false,
+    overwrite = false, dry_run = false, threads = None, progress = None
+))]
+pub(crate) fn split(
+    py: Python<'_>,
+    path: PathBuf,
+    prefix: PathBuf,
+    max_size: Option<u64>,
+    max_tensors: Option<u64>,
+    no_tensor_first: bool,
+    overwrite: bool,
+    dry_run: bool,
+    threads: Option<usize>,
+    progress: Option<Py<PyAny>>,
+) -> Result<String> {
+    let limit = shard_limit(max_size, max_tensors)?;
+    let document = calls::run(py, progress, |reporter| {
+        let mut builder = ggmill::split(&Model::open(&path)?)?
+            .no_tensor_first(no_tensor_first)
+            .overwrite(overwrite)
+            .threads(thread_count(threads).get())
+            .on_progress(move |progress| reporter.progress(progress));
+        if let Some(limit) = limit {
+            builder = builder.limit(limit);
+        }
+        write(builder.plan(&prefix)?, dry_run)
+    })?;
+    json(&document)
+}
+
+/// Merges shards, or the parts of a file that was split at byte boundaries, into one file; returns the
+/// plan as JSON.
+#[pyfunction]
+#[pyo3(signature = (
+    paths, output, *, overwrite = false, dry_run = false, threads = None, progress = None
+))]
+pub(crate) fn merge(
+    py: Python<'_>,
+    paths: Vec<PathBuf>,
+    output: PathBuf,
+    overwrite: bool,
+    dry_run: bool,
+    threads: Option<usize>,
+    progress: Option<Py<PyAny>>,
+) -> Result<String> {
+    let document = calls::run(py, progress, |reporter| -> ggmill::Result<_> {
+        let planned = ggmill::merge(paths)?
+            .overwrite(overwrite)
+            .threads(thread_count(threads).get())
+            .on_progress(move |progress| reporter.progress(progress))
+            .plan(&output)?;
+        if dry_run {
+            planned.check_outputs()?;
+            return planned.document();
+        }
+        planned.write()?.document()
+    })?;
+    json(&document)
+}
+
+/// Extracts tensors by patterns for their names (all without a pattern), and metadata by patterns for
+/// the keys, to a file in the format `gguf`, `safetensors`, `npy` or `json`. Returns the number of
+/// tensors in it.
+#[pyfunction]
+#[pyo3(signature = (
+    path, output, format, *, names = vec![], keys = vec![], raw = false, overwrite = false,
+    threads = None, progress = None
+))]
+pub(crate) fn extract(
+    py: Python<'_>,
+    path: PathBuf,
+    output: PathBuf,
+    format: &str,
+    names: Vec<String>,
+    keys: Vec<String>,
+    raw: bool,
+    overwrite: bool,
+    threads: Option<usize>,
+    progress: Option<Py<PyAny>>,
+) -> Result<usize> {
+    let (names, keys) = (globs(&names)?, globs(&keys)?);
+    let format = match format {
+        "gguf" => ExtractFormat::Gguf,
+        "safetensors" => ExtractFormat::Safetensors,
+        "npy" => ExtractFormat::Npy,
+        "json" => ExtractFormat::Json,
+        other => {
+            let message = format!("format {other:?}, expected gguf, safetensors, npy or json");
+            return Err(Failure::misuse(message));
+        }
+    };
+    let extracted = calls::run(py, progress, |reporter| -> Result<_> {
+        ggmill::extract(&Model::open(&path)?)?
+            .tensors(names)
+            .keys(keys)
+            .format(format)
+            .raw(raw)
+            .overwrite(overwrite)
+            .threads(thread_count(threads).get())
+            .on_progress(move |progress| reporter.progress(progress))
+            .write(&output)
+            .map_err(|error| located(error, &path))
+    })?;
+    Ok(match extracted.written() {
+        Some(written) => written.plans().iter().map(|plan| plan.layout().tensors().len()).sum(),
+        None => extracted.tensors(),
+    })
 }

@@ -1,23 +1,20 @@
-//! Models that are run over a text: what measurements and importance matrices are made of, in parts
-//! that can be merged.
+//! Models that are run over a text: scores and importance matrices, whole or in parts that are merged.
 
-use std::path::{Path, PathBuf};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
 
 use ggmill::arch::Catalogue;
-use ggmill::core::Model;
-use ggmill::core::Sink as _;
-use ggmill::pipeline::{Progress, Report};
 use ggmill::quantize::{Imatrix, ImatrixForm, ImatrixRun};
 use ggmill::run::{self as library, Chunks, Matrices, Measurement, Options, Program, Runner};
+use ggmill::{Model, find_program};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::output::{json, open, start};
-use crate::error::{Failure, Result};
-use crate::progress::reporting_work;
-use crate::threads;
+use super::json;
+use crate::calls::{self, Reporter, thread_count};
+use crate::error::{Class, Failure, Result};
 
-/// A part of a text, and how a model is run over it, as keywords of Python.
+/// A part of a text, and how a model is run over it, named like the arguments of `ggmill.measure`.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Part {
@@ -31,13 +28,11 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// The chunks, with the vocabulary of a model.
+    /// Divides the text into chunks, with the vocabulary of a model.
     fn chunks(&self, model: &Model) -> Result<Chunks> {
         let (tokens, bos) = match (&self.text, &self.tokens) {
             (Some(text), None) => {
-                let options = ggmill::tokenizer::LoadOptions::new();
-                let tokenizer =
-                    ggmill::tokenizer::Tokenizer::with_options(&model.metadata(), &options)?;
+                let tokenizer = ggmill::tokenizer(model, None)?;
                 let mut tokens = Vec::new();
                 let options = ggmill::tokenizer::EncodeOptions::new();
                 tokenizer.encode(text, &options, &mut tokens)?;
@@ -51,26 +46,23 @@ impl Part {
 
     fn runner(&self) -> Result<Runner> {
         let options = Options::default()
-            .with_threads(Some(threads::count(self.threads)))
+            .with_threads(Some(thread_count(self.threads).get()))
             .with_memory(self.memory);
         Ok(Runner::new(options)?)
     }
 }
 
-fn program<'m>(path: &Path, model: &'m Model, catalogue: &Catalogue) -> Result<Program<'m>> {
-    let described = catalogue.for_metadata(model.metadata());
-    Program::find(model, described, None).map_err(|error| Failure::from(error).at(path))
-}
-
-/// Tells of chunks that are done.
-fn tell(report: &mut Report<'_>, done: usize, total: usize) -> Result<()> {
-    match report(Progress::new("chunks", done as u64, total as u64)) {
-        std::ops::ControlFlow::Continue(()) => Ok(()),
-        std::ops::ControlFlow::Break(()) => Err(Failure::new("cancelled", "stopped on request")),
+/// Reports the number of chunks that are done. Fails if the call is stopped.
+fn report(reporter: &Reporter, done: usize, total: usize) -> Result<()> {
+    match reporter.report(true, done as u64, total as u64, "chunks") {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => {
+            Err(Failure::new(Class::StoppedError, "cancelled", "stopped on request"))
+        }
     }
 }
 
-/// The scores of models on a part of a text, as JSON (`ggmill.scores/1`).
+/// Measures models on a part of a text; returns their scores as JSON (`ggmill.scores/1`).
 #[pyfunction]
 #[pyo3(signature = (paths, text, *, against = None, progress = None))]
 pub(crate) fn measure(
@@ -80,23 +72,21 @@ pub(crate) fn measure(
     against: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> Result<String> {
-    reporting_work(py, progress, |report| {
+    calls::run(py, progress, |reporter| -> Result<_> {
         let catalogue = Catalogue::new();
-        let all: Vec<&PathBuf> = paths.iter().chain(&against).collect();
-        let models = all.iter().map(|path| open(path)).collect::<Result<Vec<_>>>()?;
-        let programs = all.iter().zip(&models);
-        let programs = programs
-            .map(|(path, model)| program(path, model.model(), &catalogue))
-            .collect::<Result<Vec<_>>>()?;
+        let models = paths.iter().chain(&against).map(Model::open);
+        let models = models.collect::<ggmill::Result<Vec<Model>>>()?;
+        let programs = models.iter().map(|model| find_program(model, &catalogue, None));
+        let programs = programs.collect::<ggmill::Result<Vec<_>>>()?;
         let (programs, base) = programs.split_at(paths.len());
         let Some(first) = models.first() else {
             return Err(Failure::misuse("expected at least one model"));
         };
-        let chunks = text.chunks(first.model()).map_err(|failure| failure.at(&paths[0]))?;
+        let chunks = text.chunks(first).map_err(|failure| failure.at(&paths[0]))?;
         let several: Vec<&Program<'_>> = programs.iter().collect();
         let watch = |done: library::Measured<'_>| {
             let steps = done.chunks * several.len();
-            tell(report, done.chunk * several.len() + done.program + 1, steps)
+            report(&reporter, done.chunk * several.len() + done.program + 1, steps)
         };
         let runner = text.runner()?;
         let base = base.first();
@@ -111,7 +101,7 @@ pub(crate) fn measure(
     })
 }
 
-/// The scores of a whole text from those of its parts, all as JSON.
+/// Merges the scores of the parts of a text, all as JSON.
 #[pyfunction]
 pub(crate) fn merge_scores(py: Python<'_>, parts: Vec<String>) -> Result<String> {
     py.detach(|| {
@@ -120,7 +110,7 @@ pub(crate) fn merge_scores(py: Python<'_>, parts: Vec<String>) -> Result<String>
     })
 }
 
-/// The document of `ggmill measure --json` for scores.
+/// Returns the JSON document of `ggmill measure` for scores.
 #[pyfunction]
 pub(crate) fn measurement(py: Python<'_>, scores: &str) -> Result<String> {
     py.detach(|| {
@@ -132,7 +122,7 @@ pub(crate) fn measurement(py: Python<'_>, scores: &str) -> Result<String> {
     })
 }
 
-/// The importance matrix of a model on a part of a text: the bytes of a GGUF file.
+/// Measures the importance matrix of a model on a part of a text; returns the bytes of its GGUF file.
 #[pyfunction]
 #[pyo3(signature = (path, text, *, matrices, dataset = None, progress = None))]
 pub(crate) fn imatrix<'py>(
@@ -152,13 +142,13 @@ pub(crate) fn imatrix<'py>(
             return Err(Failure::misuse(format!("{other:?}: {expected}")));
         }
     };
-    let bytes = reporting_work(py, progress, |report| {
-        let model = open(&path)?;
-        let program = program(&path, model.model(), &Catalogue::new())?;
-        let chunks = text.chunks(model.model()).map_err(|failure| failure.at(&path))?;
+    let bytes = calls::run(py, progress, |reporter| -> Result<_> {
+        let model = Model::open(&path)?;
+        let program = find_program(&model, &Catalogue::new(), None)?;
+        let chunks = text.chunks(&model).map_err(|failure| failure.at(&path))?;
         let texts = chunks.texts();
         let sums = library::activations(&text.runner()?, &program, texts, matrices, |_, done| {
-            tell(report, done, texts.len())
+            report(&reporter, done, texts.len())
         })?;
         let sums = sums.tensors();
         let sums = sums.map(|tensor| (tensor.name.as_str(), &*tensor.sums, &*tensor.counts));
@@ -168,7 +158,7 @@ pub(crate) fn imatrix<'py>(
     Ok(PyBytes::new(py, &bytes))
 }
 
-/// The matrix that some matrices are parts of, all as the bytes of files.
+/// Merges the matrices of the parts of a text, all as the bytes of files.
 #[pyfunction]
 pub(crate) fn merge_imatrices(py: Python<'_>, parts: Vec<Vec<u8>>) -> Result<Bound<'_, PyBytes>> {
     let bytes = py.detach(|| -> Result<Vec<u8>> {
@@ -179,7 +169,7 @@ pub(crate) fn merge_imatrices(py: Python<'_>, parts: Vec<Vec<u8>>) -> Result<Bou
     Ok(PyBytes::new(py, &bytes))
 }
 
-/// The bytes of the file of a matrix, GGUF or of the legacy form.
+/// Reads a matrix in GGUF or the legacy format; returns the bytes of its GGUF file.
 #[pyfunction]
 pub(crate) fn imatrix_bytes(py: Python<'_>, path: PathBuf) -> Result<Bound<'_, PyBytes>> {
     let bytes = py
@@ -187,7 +177,7 @@ pub(crate) fn imatrix_bytes(py: Python<'_>, path: PathBuf) -> Result<Bound<'_, P
     Ok(PyBytes::new(py, &bytes))
 }
 
-/// Writes a matrix: in the legacy form where the name ends in `.dat`.
+/// Writes a matrix, in the legacy format if the name ends in `.dat`.
 #[pyfunction]
 #[pyo3(signature = (imatrix, path, *, overwrite = false))]
 pub(crate) fn save_imatrix(
@@ -200,8 +190,6 @@ pub(crate) fn save_imatrix(
         let is_legacy = path.extension().is_some_and(|ending| ending == "dat");
         let form = if is_legacy { ImatrixForm::Legacy } else { ImatrixForm::Gguf };
         let bytes = Imatrix::parse(&imatrix)?.to_bytes(form)?;
-        let mut sink = start(&path, &[], overwrite, bytes.len() as u64)?;
-        sink.append(&bytes)?;
-        Ok(sink.commit()?)
+        Ok(ggmill::write_file(&path, &[], overwrite, &bytes)?)
     })
 }

@@ -33,10 +33,10 @@ _LINKS = (
     "license_name license_link url doi uuid repo_url source_url source_doi source_uuid "
     "source_repo_url"
 ).split()
-# Where generation_config.json has another name.
+# Fields that have other names in generation_config.json.
 _GENERATION = {"temp": ("temperature",), "penalty_repeat": ("penalty_repeat", "repetition_penalty")}
 _PARENT = "name author version organization description url doi uuid repo_url".split()
-# What a model card may be asked for, with and without "model_" in front.
+# Fields that a model card can have, with or without the prefix "model_".
 _CARD = "name author version organization description finetune basename size_label".split()
 _CARD_LINKS = "url doi uuid repo_url".split()
 

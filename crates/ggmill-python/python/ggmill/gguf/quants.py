@@ -10,8 +10,8 @@ import numpy as np
 
 from .._native import dequantize as _decode
 from .._native import quantize as _encode
+from ._lazy_arrays import LazyNumpyTensor
 from .constants import GGML_QUANT_SIZES, GGMLQuantizationType
-from .lazy import LazyNumpyTensor
 
 Array = np.ndarray[Any, Any]
 
