@@ -225,9 +225,9 @@ impl<'a> Check<'a> {
         let model = model.map_err(|file| NotOpened::NotGguf(Box::new(file)))?;
         let facts = match model.parts().first().filter(|_| self.data) {
             Some(part) => {
-                let facts = self.call.with_report(Stage::Reading, |options, report| {
-                    examine(part, options, report)
-                });
+                let facts = self
+                    .call
+                    .with_report(Stage::Reading, |options, report| examine(part, options, report));
                 facts.map_err(|error| NotOpened::Failed(error.into()))?
             }
             None => DataFacts::default(),
