@@ -141,7 +141,8 @@ impl<'a> Run<'a> {
         }
         match result {
             Some((Value::Output(node, kind), _)) => {
-                let name = OUTPUTS[usize::from(kind == super::Output::Embedding)];
+                let [logits, embedding, ..] = OUTPUTS;
+                let name = if kind == super::Output::Embedding { embedding } else { logits };
                 self.builder.set(name, Value::Tensor(node));
                 Ok(())
             }

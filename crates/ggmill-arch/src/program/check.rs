@@ -180,7 +180,9 @@ fn assigned(body: &[Statement], names: &mut BTreeSet<Box<str>>) {
         match &statement.kind {
             StatementKind::Assign(targets, _) => names.extend(targets.iter().cloned()),
             StatementKind::If(branches, otherwise) => {
-                branches.iter().for_each(|(_, body)| assigned(body, names));
+                for (_, body) in branches {
+                    assigned(body, names);
+                }
                 assigned(otherwise, names);
             }
             StatementKind::For(variable, _, body) => {

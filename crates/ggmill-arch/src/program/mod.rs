@@ -260,8 +260,9 @@ impl Expr {
             }
             Kind::Conditional(parts) => parts.iter().for_each(|part| part.each(take)),
             Kind::Call(_, arguments, named) | Kind::Resolved(_, arguments, named) => {
-                arguments.iter().for_each(|part| part.each(take));
-                named.iter().for_each(|(_, part)| part.each(take));
+                for part in arguments.iter().chain(named.iter().map(|(_, part)| part)) {
+                    part.each(take);
+                }
             }
             Kind::List(parts) => parts.iter().for_each(|part| part.each(take)),
         }
