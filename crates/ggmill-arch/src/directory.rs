@@ -69,11 +69,12 @@ impl DescriptionFiles {
     }
 }
 
-/// The directory and the name of a path.
+/// Returns `true` if the extension of the path is `extension`, in lower case.
 fn has_extension(path: &str, extension: &str) -> bool {
     std::path::Path::new(path).extension().is_some_and(|found| found == extension)
 }
 
+/// The directory and the name of a path.
 fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
