@@ -249,7 +249,6 @@ pub(super) fn check_patterns<'n, I: Iterator<Item = RawStr<'n>>>(
 pub struct ExtractPlan<'a>(How<'a>);
 
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a plan has one")]
 enum How<'a> {
     Gguf(Planned<'a>),
     Files(FilePlan<'a>),
