@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_arch::{Architecture, Catalogue, near_part};
 use ggmill_core::{Model, RawStr, keys};
-use ggmill_run::{Activations, Chunks, ErrorKind, GraphSource, Options, Program, Runner};
+use ggmill_run::{Activations, Chunks, ErrorKind, Options, Program, Runner};
 use ggmill_tokenizer::EncodeOptions;
 
 use crate::arch_file::catalogue;
@@ -167,23 +167,6 @@ pub(crate) fn found_program<'m>(
         console.note(format_args!("{} is run from the computation graph in the file", shown(path)));
     }
     Ok(program)
-}
-
-/// The program of a model by the description of its architecture, whatever graph the file has.
-pub(crate) fn described_program<'m>(
-    path: &Path,
-    model: &'m Model,
-    arch_file: &[PathBuf],
-) -> Result<Program<'m>, Failure> {
-    let catalogue = catalogue(arch_file)?;
-    let described = catalogue.for_metadata(model.metadata());
-    Program::find(model, described, Some(GraphSource::Description)).map_err(|error| {
-        if error.kind() == ErrorKind::NoGraph {
-            of_model_without_graph(path, model, &catalogue)
-        } else {
-            failed(path, &error)
-        }
-    })
 }
 
 /// The text that a model is run over.

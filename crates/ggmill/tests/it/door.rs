@@ -212,5 +212,5 @@ fn tensors_are_extracted_and_grafted_and_the_result_is_checked() {
     let checked = ggmill::check(&repacked).unwrap().run().unwrap();
     let error = checked.files()[0].error().unwrap();
     assert!(matches!(error.hint(), Some(Hint::Content(_))), "{error:?}");
-    assert!(checked.files()[0].report().is_some_and(|report| report.has_errors()));
+    assert!(checked.files()[0].report().is_some_and(ggmill::check::Report::has_errors));
 }
