@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_arch::{Architecture, Catalogue, near_part};
 use ggmill_core::{Model, RawStr, keys};
-use ggmill_run::{Activations, Chunks, ErrorKind, Options, Program, Runner};
+use ggmill_run::{Activations, Chunks, ErrorKind, GraphSource, Options, Program, Runner};
 use ggmill_tokenizer::EncodeOptions;
 
 use crate::arch_file::catalogue;
