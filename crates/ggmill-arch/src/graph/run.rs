@@ -439,7 +439,7 @@ impl<'a> Run<'a> {
                 Value::List((start..end).map(number).collect())
             }
             Callee::First | Callee::Own(_) | Callee::Library(_) => {
-                return Err(Fault::Text("is no function".into()));
+                return Err(Fault::Text("is not a function".into()));
             }
         })
     }

@@ -227,8 +227,7 @@ impl<'a> Extract<'a> {
     }
 }
 
-/// Refuses patterns that match nothing: whoever gives a pattern means something. The hint is a
-/// similar pattern that matches.
+/// Refuses patterns that match nothing. The hint is a similar pattern that matches.
 pub(super) fn check_patterns<'n, I: Iterator<Item = RawStr<'n>>>(
     what: &str,
     globs: &[Glob],
