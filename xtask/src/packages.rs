@@ -21,14 +21,6 @@ const PROGRAMS: [(&str, &str); 3] = [
     ("features = [\"full\"]", FULL),
 ];
 
-/// The profile of the workspace, so that its artifacts are reused.
-const PROFILE: &str = r#"
-[profile.dev]
-opt-level = 1
-debug = "line-tables-only"
-
-"#;
-
 const NONE: &str = r#"
 fn main() {
     let plan = ggmill::core::Builder::new().plan().expect("an empty model is laid out");
@@ -177,12 +169,23 @@ fn write_program(
     for (name, version) in packages {
         manifest.push_str(&["", name, " = { path = \"../", name, "-", version, "\" }\n"].concat());
     }
-    manifest.push_str(PROFILE);
-    for (name, _) in packages {
-        manifest.push_str(&["[profile.dev.package.", name, "]\nopt-level = 0\n"].concat());
-    }
+    manifest.push_str(&dev_profile()?);
     fs::create_dir_all(place.join("src"))?;
     fs::copy(root().join("Cargo.lock"), place.join("Cargo.lock"))?;
     fs::write(place.join("Cargo.toml"), manifest)?;
     fs::write(place.join("src/main.rs"), program.trim_start())
+}
+
+/// Returns the `dev` profile of the workspace, so that the artifacts of other crates are reused,
+/// without the levels of our own crates, so that these compile quickly.
+fn dev_profile() -> std::io::Result<String> {
+    let manifest = fs::read_to_string(root().join("Cargo.toml"))?;
+    let profile = manifest
+        .find("[profile.dev]")
+        .map(|start| &manifest[start..])
+        .ok_or_else(|| std::io::Error::other("the workspace has no dev profile"))?;
+    let mut lines = vec![""];
+    lines.extend(profile.lines().filter(|line| !line.starts_with("ggmill-")));
+    lines.push("");
+    Ok(lines.join("\n"))
 }

@@ -240,7 +240,7 @@ fn build_command(release: bool) -> Done {
 fn copy_command(release: bool) -> Done {
     let built = target()?.join(if release { "release" } else { "debug" });
     let name = format!("ggmill{}", env::consts::EXE_SUFFIX);
-    let scripts = root().join(PACKAGE).join("ggmill.data/scripts");
+    let scripts = root().join(PACKAGE).join("ggmill._native.data/scripts");
     fs::create_dir_all(&scripts)
         .and_then(|()| fs::copy(built.join(&name), scripts.join(&name)))
         .map(drop)

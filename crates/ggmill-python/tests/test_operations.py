@@ -42,7 +42,7 @@ def test_a_conversion_quantizes_in_the_same_pass(real: Path, llama: Path, tmp_pa
 
 def test_legacy_file(real: Path, tmp_path: Path) -> None:
     legacy = real / "ggml-vocab.ggjt-v1.bin"
-    with pytest.raises(ggmill.ArgumentError, match="cannot be changed"):
+    with pytest.raises(ggmill.ArgumentError, match="cannot be converted to a different type"):
         ggmill.convert(legacy, tmp_path / "old.gguf", "F16")
     with pytest.raises(ggmill.FormatError) as raised:
         ggmill.open(legacy)
@@ -76,7 +76,7 @@ def test_quantize(llama: Path, tmp_path: Path) -> None:
         ({"type": "Q9_9"}, "not a type to quantize to"),
         ({}, "a type or a size"),
         ({"type": "Q8_0", "target_bpw": 4.0}, "a type or a size"),
-        ({"type": "Q8_0", "output_tensor_type": "X"}, "not a type for weights"),
+        ({"type": "Q8_0", "output_tensor_type": "X"}, "expected a tensor type for weights"),
         ({"type": "Q8_0", "max_size": 1, "max_tensors": 1}, "one of them"),
     ):
         with pytest.raises(ggmill.ArgumentError, match=match):
