@@ -5,13 +5,17 @@ use std::path::{Path, PathBuf};
 use ggmill_core::{Model, ReadAt};
 use ggmill_io::OpenFailure;
 
-use crate::listing::Listing;
 use crate::outcome::Failure;
 
 pub(crate) fn without_cache() {}
 
 #[expect(clippy::unnecessary_wraps, reason = "with `remote` it can fail")]
 pub(crate) fn options(_: &Path) -> Result<ggmill::OpenOptions, Failure> {
+    Ok(ggmill::OpenOptions::new())
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "with `remote` it can fail")]
+pub(crate) fn options_for(_: &[PathBuf]) -> Result<ggmill::OpenOptions, Failure> {
     Ok(ggmill::OpenOptions::new())
 }
 
@@ -32,10 +36,6 @@ pub(crate) fn file_name(_: &Path) -> Option<String> {
     None
 }
 
-pub(crate) fn siblings(_: &Path) -> Option<Vec<PathBuf>> {
-    None
-}
-
 fn refused<T>(path: &Path) -> Option<Result<T, Failure>> {
     shown(path).map(|address| {
         let message = format_args!("{address}: this program was built without `remote`");
@@ -47,25 +47,10 @@ pub(crate) fn open(path: &Path, _: bool) -> Option<Result<Model, Failure>> {
     refused(path)
 }
 
-pub(crate) fn open_what_is_there(
-    path: &Path,
-    _: bool,
-) -> Option<Result<(Model, Option<Failure>), Failure>> {
-    refused(path)
-}
-
 pub(crate) fn salvage<T>(
     path: &Path,
     _: impl FnOnce(&ggmill_core::Error, &[u8]) -> T,
 ) -> Option<Result<Result<Model, T>, Failure>> {
-    refused(path)
-}
-
-pub(crate) fn gguf_files(path: &Path) -> Option<Result<Vec<PathBuf>, Failure>> {
-    refused(path)
-}
-
-pub(crate) fn list(path: &Path) -> Option<Result<Listing, Failure>> {
     refused(path)
 }
 

@@ -6,14 +6,13 @@ use std::path::Path;
 use ggmill_arch::Catalogue;
 use ggmill_check::render;
 use ggmill_run::json::probed;
-use ggmill_run::{Options, Probe, Recorded, Runner, probe};
+use ggmill_run::{Probe, Recorded};
 
 use crate::console::Console;
 use crate::outcome::Failure;
 use crate::paths::shown;
 use crate::remote;
-use crate::run_model::{failed, found_program};
-use crate::source::open_whole;
+use crate::source::open_model;
 
 /// What running a model gave.
 pub(crate) struct Ran {
@@ -52,24 +51,7 @@ impl Ran {
 
 /// The logits in a file.
 pub(crate) fn recorded(path: &Path) -> Result<Recorded, Failure> {
-    let of_logits = |cause: &dyn std::fmt::Display| {
-        let message = format!("{}: expected recorded logits: {cause}", shown(path));
-        Failure::new(message).with_hint(Some(
-            "recorded logits are a GGUF file with the tensors `tokens` (I32, token IDs) and `logits` \
-             (F32, for each of them one number for each token of the vocabulary), as llama-results \
-             of llama.cpp writes it; for a model with an encoder also its input, `source` (I32, \
-             token IDs) or `source_vectors` (F32)"
-                .to_owned(),
-        ))
-    };
-    let file = match remote::open(path, false) {
-        Some(opened) => opened?,
-        None => ggmill_io::open(path).map_err(|error| match error.format_error() {
-            Some(cause) => of_logits(cause),
-            None => Failure::new(error),
-        })?,
-    };
-    Recorded::read(&file).map_err(|error| of_logits(&error))
+    Ok(ggmill::read_recorded(path, &remote::options(path)?)?)
 }
 
 fn found(
@@ -78,11 +60,9 @@ fn found(
     catalogue: &Catalogue,
     console: Console,
 ) -> Result<Probe, Failure> {
-    let model = open_whole(path)?;
-    let program = found_program(path, &model, catalogue, None, console)?;
-    let refused = |error: ggmill_run::Error| failed(path, &error);
-    let runner = Runner::new(Options::default()).map_err(refused)?;
-    probe(&runner, &program, recorded).map_err(refused)
+    let (found, notes) = ggmill::probe(&open_model(path)?, recorded, catalogue)?;
+    notes.iter().for_each(|note| console.tell(note));
+    Ok(found)
 }
 
 pub(crate) fn text(path: &Path, found: &Probe, faults: &[String]) -> String {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use ggmill::Hint;
-use ggmill_core::{ErrorKind, Model, Part, RawStr, ReadAt};
+use ggmill_core::{Model, Part, RawStr, ReadAt};
 use ggmill_inspect::{FileKind, SNIFFED, sniff};
 use ggmill_io::{OpenFailure, RandomAccess};
 use ggmill_pipeline::GgufCheckpoint;
@@ -15,39 +15,32 @@ use crate::remote;
 
 /// Opens a path; `-` is standard input, of which just the header is read. A set of shards is opened
 /// whole unless it is to be `alone`.
-pub(crate) fn open(path: &Path, alone: bool) -> Result<Model, Failure> {
+pub(crate) fn open(path: &Path, alone: bool) -> Result<ggmill::Model, Failure> {
     if path.as_os_str() == "-" {
         return read_input();
     }
-    if let Some(opened) = remote::open(path, alone) {
-        return opened;
-    }
-    let opened = if alone { ggmill_io::open_alone(path) } else { ggmill_io::open(path) };
-    opened.map_err(|error| Failure::new(&error).with_hint(hint(&error)))
+    Ok(remote::options(path)?.alone(alone).open(path)?)
 }
 
-/// Opens a path as [`open`] does. A file that ends too early is opened with what is there, and
-/// comes with what is wrong with it.
-pub(crate) fn open_what_is_there(
+/// Opens a path as [`open`] does. A file that ends too early is opened as far as it goes, and comes
+/// with the failure that says so.
+pub(crate) fn open_partial(
     path: &Path,
     alone: bool,
-) -> Result<(Model, Option<Failure>), Failure> {
+) -> Result<(ggmill::Model, Option<Failure>), Failure> {
     if path.as_os_str() == "-" {
-        return open(path, alone).map(|model| (model, None));
+        return read_input().map(|model| (model, None));
     }
-    if let Some(opened) = remote::open_what_is_there(path, alone) {
-        return opened;
+    let (model, error) = remote::options(path)?.alone(alone).open_partial(path)?;
+    Ok((model, error.map(Failure::from)))
+}
+
+/// Opens a path as [`open`] does, to read nothing but its header, which must be complete.
+pub(crate) fn open_header(path: &Path) -> Result<ggmill::Model, Failure> {
+    if path.as_os_str() == "-" {
+        return read_input();
     }
-    let opened = if alone { ggmill_io::open_alone(path) } else { ggmill_io::open(path) };
-    opened.map(|model| (model, None)).or_else(|error| {
-        let failure = Failure::new(&error).with_hint(hint(&error));
-        let is_cut = error.kind() == ggmill_io::ErrorKind::Format(ErrorKind::Truncated)
-            && error.path() == path;
-        match ggmill_io::salvage(path) {
-            Ok(model) if is_cut => Ok((model, Some(failure))),
-            _ => Err(failure),
-        }
-    })
+    Ok(remote::options(path)?.open_header(path)?)
 }
 
 /// The bytes that standard input has from here on, where it is a file: `ggmill inspect - <
@@ -66,16 +59,9 @@ fn input_len() -> Option<u64> {
 }
 
 /// Reads just the header.
-fn read_input() -> Result<Model, Failure> {
-    let failed =
-        |error: &dyn std::fmt::Display| Failure::new(format_args!("standard input: {error}"));
-    let read =
-        ggmill_io::open_stream(io::stdin().lock(), input_len()).map_err(|error| failed(&error))?;
-    if read.beginning.is_empty() {
-        return Err(failed(&"there is no data"));
-    }
-    read.model
-        .map_err(|error| failed(&error).with_hint(hint_for_content(&error, &read.beginning, None)))
+fn read_input() -> Result<ggmill::Model, Failure> {
+    let read = ggmill::Model::read_header(io::stdin().lock(), input_len());
+    read.map_err(|error| Failure::from(error).within(Path::new("standard input")))
 }
 
 /// Opens a model to take its tensors: a file, or any shard of a set. Says what the file is when it

@@ -40,6 +40,8 @@
 
 mod content;
 mod error;
+#[cfg(feature = "files")]
+mod files;
 mod hint;
 mod model;
 #[cfg(feature = "files")]
@@ -53,10 +55,11 @@ mod paths;
 mod progress;
 #[cfg(feature = "files")]
 mod side_files;
-#[cfg(feature = "files")]
 mod verbs;
 
 pub use error::{Error, Result};
+#[cfg(feature = "files")]
+pub use files::{FoundFiles, find_files, group_shards, has_gguf_extension};
 pub use hint::Hint;
 pub use model::{Model, Tensor, Tensors};
 #[cfg(feature = "files")]
@@ -70,7 +73,6 @@ pub use paths::display_path;
 pub use progress::{Progress, Stage};
 #[cfg(feature = "files")]
 pub use side_files::{catalogue, read_architectures, read_bytes, read_text};
-#[cfg(feature = "files")]
 pub use verbs::*;
 
 pub use ggmill_core::{

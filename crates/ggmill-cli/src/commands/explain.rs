@@ -4,10 +4,11 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use ggmill::no_graph;
 use ggmill_arch::graph::{Graph, dimensions_of};
 use ggmill_arch::{Architecture, Catalogue, TensorNames};
 use ggmill_check::{near, render, rules_about};
-use ggmill_core::{Model, RawStr};
+use ggmill_core::{Model, RawStr, keys};
 use ggmill_inspect::explain::{self, key_page};
 use ggmill_run::{GraphSource, Program};
 
@@ -16,7 +17,6 @@ use crate::console::Console;
 use crate::outcome::{Failure, Status};
 use crate::paths::{file_name, shown};
 use crate::remote;
-use crate::run_model::{of_model_without_graph, without_graph};
 use crate::source::open;
 
 /// Explain a rule of `check`, a tensor or metadata type, a standard key, or an architecture
@@ -112,9 +112,10 @@ fn graph(
     }
     let path = Path::new(topic);
     let model = open(path, false)?;
+    let model = model.core();
     let described = catalogue.for_metadata(model.metadata());
-    if let Some(stored) = stored(path, &model, is_picture) {
-        let run = Program::find(&model, described, None);
+    if let Some(stored) = stored(path, model, is_picture) {
+        let run = Program::find(model, described, None);
         if run.is_ok_and(|program| program.graph_source() == GraphSource::Description) {
             console.note(
                 "commands that run this file use the graph in the description of its \
@@ -125,7 +126,13 @@ fn graph(
     }
     match described.filter(|described| described.has_graph()) {
         Some(described) => of_architecture(described, is_picture, catalogue),
-        None => Err(of_model_without_graph(path, &model, catalogue)),
+        None => {
+            let error = match model.metadata().str(keys::GENERAL_ARCHITECTURE) {
+                Ok(name) => no_graph(name, catalogue),
+                Err(error) => error.into(),
+            };
+            Err(Failure::from(error).within(path))
+        }
     }
 }
 
@@ -135,7 +142,8 @@ fn of_architecture(
     is_picture: bool,
     catalogue: &Catalogue,
 ) -> Result<String, Failure> {
-    let (title, missing) = (architecture.title(), || without_graph(architecture.name(), catalogue));
+    let (title, missing) =
+        (architecture.title(), || Failure::from(no_graph(architecture.name(), catalogue)));
     if is_picture {
         let outline = architecture.graph_outline().ok_or_else(missing)?;
         return Ok(explain::graph_svg(title, &outline));

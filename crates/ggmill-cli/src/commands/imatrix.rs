@@ -4,14 +4,15 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use ggmill::{WrittenImatrix, merge_imatrices};
 use ggmill_core::RawStr;
 use ggmill_quantize::{Imatrix, ImatrixEntry, ImatrixForm};
 
-use super::imatrix_form::{Format, form_for, warn_of_losses, wrote};
 use super::imatrix_make;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
-use crate::outputs::write_file;
+use crate::outputs::refuse_stream;
+use crate::paths::shown;
 
 /// Make, show, merge and convert importance matrices
 #[derive(Debug, clap::Args)]
@@ -38,6 +39,21 @@ formats can be mixed.")]
     Merge(Merge),
     /// Convert an importance matrix to the other format: GGUF, or the legacy binary .dat
     Convert(Convert),
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(super) enum Format {
+    Gguf,
+    Dat,
+}
+
+impl From<Format> for ImatrixForm {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Gguf => Self::Gguf,
+            Format::Dat => Self::Legacy,
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -118,23 +134,28 @@ fn run_merge(
     writing: &Writing,
     console: Console,
 ) -> Result<Status, Failure> {
-    let matrices =
-        files.iter().map(Imatrix::open).collect::<Result<Vec<_>, _>>().map_err(Failure::new)?;
-    let merged =
-        Imatrix::merge(&matrices, writing.chunk_size.unwrap_or(0)).map_err(Failure::new)?;
-    let form = form_for(output, writing.output_format);
-    let bytes = merged.to_bytes(form).map_err(Failure::new)?;
-    write_file(output, files, writing.force, &bytes)?;
-    warn_of_losses(console, &merged, form);
-    if merged.chunk_count() == 0 && matrices.iter().any(|matrix| matrix.chunk_count() > 0) {
-        let tokens = merged.chunk_size();
-        console.note(format_args!(
-            "no tensor was measured over a whole chunk of {tokens} tokens, so the output has 0 \
-             chunks, although an input has more; --chunk-size changes the size of a chunk"
-        ));
+    refuse_stream(output)?;
+    let mut builder = merge_imatrices(files)?.overwrite(writing.force);
+    if let Some(tokens) = writing.chunk_size {
+        builder = builder.chunk_size(tokens);
     }
-    wrote(console, output, &merged, form);
+    if let Some(format) = writing.output_format {
+        builder = builder.form(format.into());
+    }
+    tell(console, &builder.write(output)?);
     Ok(Status::Fine)
+}
+
+/// Prints the notes about a matrix that was written, and where it is.
+pub(super) fn tell(console: Console, written: &WrittenImatrix) {
+    written.notes().iter().for_each(|note| console.tell(note));
+    let named = if written.form() == ImatrixForm::Legacy { "the legacy format" } else { "GGUF" };
+    console.note(format_args!(
+        "wrote {}: {named}, {} entries, {} chunks",
+        shown(written.path()),
+        written.imatrix().entries().len(),
+        written.imatrix().chunk_count()
+    ));
 }
 
 fn form(imatrix: &Imatrix) -> &'static str {

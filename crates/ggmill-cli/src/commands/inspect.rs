@@ -14,7 +14,7 @@ use crate::each::each;
 use crate::journal::warn_of_journal;
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
-use crate::source::{open_what_is_there, what_it_is};
+use crate::source::{open_partial, what_it_is};
 
 /// Warnings shown; a hostile file can deserve a million.
 const MAX_WARNINGS: usize = 20;
@@ -196,8 +196,8 @@ fn inspect_one(file: &Path, config: &Config, console: Console) -> Result<Status,
         return legacy_listing::show(file, matches!(config.format, Format::Json), console);
     }
     warn_of_journal(file, console);
-    let (model, broken) = open_what_is_there(file, config.alone)?;
-    let model = &model;
+    let (model, broken) = open_partial(file, config.alone)?;
+    let model = model.core();
     if broken.is_none() {
         warn(model, console);
     }

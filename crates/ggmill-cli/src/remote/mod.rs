@@ -14,7 +14,6 @@ use ggmill_io::OpenFailure;
 use ggmill_remote::{Advice, Client, Error, ErrorKind, Location};
 
 use crate::content::hint_for_content;
-use crate::listing::{ListedModel, Listing};
 use crate::outcome::Failure;
 
 /// Whether headers are kept for the next time.
@@ -57,14 +56,6 @@ pub(crate) fn file_name(path: &Path) -> Option<String> {
     location(path).ok()??.file_name().map(str::to_owned)
 }
 
-/// The arguments that name the shards of the set that one is of, whether they are there or not;
-/// `None` for a path, and for a file that is of no set.
-pub(crate) fn siblings(path: &Path) -> Option<Vec<PathBuf>> {
-    let location = location(path).ok()??;
-    let set = location.siblings()?.map(|shard| shard.to_address().into());
-    Some(set.collect())
-}
-
 /// The client for a location: one for S3, one for all else.
 fn client(location: &Location) -> Result<&'static Client, Failure> {
     static CLIENTS: [OnceLock<Client>; 2] = [const { OnceLock::new() }; 2];
@@ -87,6 +78,19 @@ pub(crate) fn options(path: &Path) -> Result<OpenOptions, Failure> {
     })
 }
 
+/// The options of the library to open all of these arguments with.
+pub(crate) fn options_for(paths: &[PathBuf]) -> Result<OpenOptions, Failure> {
+    let mut options = OpenOptions::new();
+    for path in paths {
+        if let Some(location) = location(path)? {
+            let client = client(&location)?.clone();
+            let is_s3 = location.is_s3();
+            options = if is_s3 { options.s3_client(client) } else { options.client(client) };
+        }
+    }
+    Ok(options)
+}
+
 /// Does something with a remote file; `None` where the argument is a path.
 fn with<T>(
     path: &Path,
@@ -104,26 +108,6 @@ pub(crate) fn open(path: &Path, alone: bool) -> Option<Result<Model, Failure>> {
     with(path, |client, location| {
         let opened = if alone { client.open_alone(location) } else { client.open(location) };
         opened.map_err(|error| explained(client, location, &error))
-    })
-}
-
-/// Opens what is there of a model that ends too early, with what is wrong with it.
-pub(crate) fn open_what_is_there(
-    path: &Path,
-    alone: bool,
-) -> Option<Result<(Model, Option<Failure>), Failure>> {
-    with(path, |client, location| {
-        let opened = if alone { client.open_alone(location) } else { client.open(location) };
-        opened.map(|model| (model, None)).or_else(|error| {
-            let failure = explained(client, location, &error);
-            let is_cut = error.kind() == ErrorKind::Format(ggmill_core::ErrorKind::Truncated)
-                && error.name() == location.to_string();
-            // Nothing else is worth another request.
-            match is_cut.then(|| client.salvage(location)) {
-                Some(Ok(model)) => Ok((model, Some(failure))),
-                _ => Err(failure),
-            }
-        })
     })
 }
 
@@ -164,37 +148,6 @@ pub(crate) fn open_bytes(path: &Path) -> Option<Result<Box<dyn ReadAt>, Failure>
     with(path, |client, location| {
         let file = client.open_file(location).map_err(|error| failure(&error))?;
         Ok(Box::new(file) as Box<dyn ReadAt>)
-    })
-}
-
-/// The addresses of the GGUF files of a repository or of a directory in one, shards one by one; of a
-/// file its own. `None` for a path.
-pub(crate) fn gguf_files(path: &Path) -> Option<Result<Vec<PathBuf>, Failure>> {
-    let is_gguf = |name: &str| name.to_ascii_lowercase().ends_with(".gguf");
-    with(path, |client, location| {
-        let is_file = location.directory().is_none()
-            || !location.is_repository() && location.file_name().is_some_and(is_gguf);
-        if is_file {
-            return Ok(vec![path.to_owned()]);
-        }
-        let found = client.directory(location).map_err(|error| failure(&error))?;
-        let files = found.files().iter().filter(|file| is_gguf(&file.path));
-        Ok(files.map(|file| location.join(&file.path).to_address().into()).collect())
-    })
-}
-
-/// The models of a repository.
-pub(crate) fn list(path: &Path) -> Option<Result<Listing, Failure>> {
-    with(path, |client, location| {
-        let found = client.list(location).map_err(|error| failure(&error))?;
-        let models = found.models().into_iter().map(|model| ListedModel {
-            name: model.path,
-            shards: (model.shards, model.shard_count),
-            bytes: model.bytes,
-            file_type: model.file_type.and_then(ggmill_core::FileType::name),
-            bits_per_weight: model.bits_per_weight,
-        });
-        Ok(Listing { models: models.collect(), parameters: found.parameters })
     })
 }
 
