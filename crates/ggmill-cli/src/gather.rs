@@ -10,14 +10,14 @@ use crate::outcome::Failure;
 /// A model's files: one, or all shards of a set that exist, in the order of their numbers.
 pub(crate) type Files = Vec<PathBuf>;
 
-/// The models that the paths name: a file, any shard of a set, or a directory with either. A set is
-/// one model, however many of its shards are named.
+/// Returns the models that the paths name: files, any shards of sets, or directories of them. A set is
+/// one model, even if several of its shards are named.
 pub(crate) fn gather(paths: &[PathBuf], failures: &mut Vec<Failure>) -> Vec<Files> {
     models(gather_files(paths, &is_gguf, ".gguf files", failures))
 }
 
-/// The files that the paths name, and those in directories that are `wanted`, which are called
-/// `what` where a directory has none.
+/// Returns the files that the paths name, and the `wanted` files in directories. A failure about a
+/// directory without any calls them `what`.
 pub(crate) fn gather_files(
     paths: &[PathBuf],
     wanted: &dyn Fn(&Path) -> bool,
@@ -29,7 +29,7 @@ pub(crate) fn gather_files(
     found.files
 }
 
-/// The models that files are, each set of shards once.
+/// Groups files by model, each set of shards once.
 pub(crate) fn models(files: Vec<PathBuf>) -> Vec<Files> {
     group_shards(files)
 }

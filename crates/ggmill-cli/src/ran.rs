@@ -1,4 +1,4 @@
-//! A few tokens through a model: `ggmill check --run` and `ggmill convert --verify`.
+//! Running a model over a few tokens: `ggmill check --run` and `ggmill convert --verify`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,17 +14,16 @@ use crate::paths::shown;
 use crate::remote;
 use crate::source::open_model;
 
-/// What running a model gave.
+/// The result of running a model.
 pub(crate) struct Ran {
     /// For reports.
     pub(crate) run: render::Run,
-    /// For people, or why there is nothing to say.
+    /// The text, or the failure of running the model.
     pub(crate) text: Result<String, Failure>,
 }
 
 impl Ran {
-    /// Runs the model that a file belongs to, over the tokens of recorded logits where there are
-    /// some.
+    /// Runs the model that a file belongs to, over the tokens of recorded logits if there are some.
     pub(crate) fn of(
         path: &Path,
         recorded: Result<Option<&Recorded>, Failure>,
@@ -49,7 +48,7 @@ impl Ran {
     }
 }
 
-/// The logits in a file.
+/// Reads the recorded logits in a file.
 pub(crate) fn recorded(path: &Path) -> Result<Recorded, Failure> {
     Ok(ggmill::read_recorded(path, &remote::options(path)?)?)
 }

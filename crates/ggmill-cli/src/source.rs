@@ -1,4 +1,4 @@
-//! Opening what the user named, and saying what it is when it is not a GGUF file.
+//! Opens models by path, address or from standard input; hints say what a file is if it is not GGUF.
 
 use std::io;
 use std::path::Path;
@@ -43,8 +43,7 @@ pub(crate) fn open_header(path: &Path) -> Result<ggmill::Model, Failure> {
     Ok(remote::options(path)?.open_header(path)?)
 }
 
-/// The bytes that standard input has from here on, where it is a file: `ggmill inspect - <
-/// model.gguf`.
+/// Returns the remaining length of standard input if it is a file: `ggmill inspect - < model.gguf`.
 #[cfg(unix)]
 fn input_len() -> Option<u64> {
     use std::os::fd::AsFd as _;
@@ -58,9 +57,9 @@ fn input_len() -> Option<u64> {
     None
 }
 
-/// Reads just the header.
+/// Reads the header of a model from standard input.
 fn read_input() -> Result<ggmill::Model, Failure> {
-    let read = ggmill::Model::read_header(io::stdin().lock(), input_len());
+    let read = ggmill::Model::read_header(io::stdin().lock(), input_len(), "-");
     read.map_err(|error| Failure::from(error).within(Path::new("standard input")))
 }
 

@@ -18,8 +18,7 @@ pub(crate) fn open_tokenizer(
 ) -> Result<Tokenizer, Failure> {
     if path.as_os_str() == "-" {
         let options = pre.map_or_else(LoadOptions::new, |name| LoadOptions::new().pre(name));
-        let tokenizer = open(path, false)?.tokenizer_with(&options);
-        return tokenizer.map_err(|error| Failure::from(error).within(path));
+        return Ok(open(path, false)?.tokenizer_with(&options)?);
     }
     let (tokenizer, notes) = remote::options(path)?.open_tokenizer(path, pre)?;
     notes.iter().for_each(|note| console.tell(note));

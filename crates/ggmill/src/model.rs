@@ -174,14 +174,19 @@ impl Model {
     }
 
     /// Reads only the header from a stream; tensor data of such a model cannot be read. `len` is the
-    /// length of the whole stream, if it is known.
+    /// length of the whole stream, if it is known, and `name` becomes the [`path`](Self::path), which
+    /// messages about the model begin with.
     #[cfg(feature = "files")]
-    pub fn read_header(input: impl std::io::Read, len: Option<u64>) -> Result<Self> {
+    pub fn read_header(
+        input: impl std::io::Read,
+        len: Option<u64>,
+        name: impl AsRef<Path>,
+    ) -> Result<Self> {
         let read = ggmill_io::open_stream(input, len)?;
         if read.beginning.is_empty() {
             return Err(Error::malformed("there is no data"));
         }
-        read.model.map(Self::from).map_err(|error| {
+        read.model.map(|model| Self::at(model, name.as_ref())).map_err(|error| {
             let hint = content::hint_for(&error, &read.beginning, None);
             Error::from(error).with_hint(hint)
         })

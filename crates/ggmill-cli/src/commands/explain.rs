@@ -83,21 +83,21 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     Ok(Status::Fine)
 }
 
-/// The page of a rule or a group of rules, else of a type or an architecture, else of a key.
+/// Returns the page of a rule or a group of rules, else of a type or an architecture, else of a key.
 fn page(topic: &str, catalogue: &Catalogue) -> Option<String> {
     let of_key = || key_page(topic, catalogue).map(|page| page + &rules_about(topic));
     ggmill_check::explain(topic).or_else(|| explain::page(topic, catalogue)).or_else(of_key)
 }
 
-/// The built-in description of an architecture, as it is written.
+/// Returns the text of the built-in description of an architecture.
 fn description(topic: &str, catalogue: &Catalogue) -> Result<&'static str, Failure> {
     let architecture =
         explain::architecture(topic, catalogue).ok_or_else(|| not_described(topic, catalogue))?;
-    // Every architecture of this catalogue is built in, as no other is given with --description.
+    // Every architecture of this catalogue is built in: --arch-file conflicts with --description.
     Architecture::builtin_text(architecture.name()).ok_or_else(|| unknown(topic, catalogue))
 }
 
-/// The computation graph of an architecture or of a file, with its operation set.
+/// Returns the computation graph of an architecture or of a file, with its operation set.
 fn graph(
     topic: &str,
     is_picture: bool,
@@ -136,7 +136,7 @@ fn graph(
     }
 }
 
-/// The computation graph in a description.
+/// Returns the computation graph in a description.
 fn of_architecture(
     architecture: &Architecture,
     is_picture: bool,
@@ -154,7 +154,7 @@ fn of_architecture(
     Ok(format!("# {title}, operation set {set}\n{text}"))
 }
 
-/// The computation graph stored in a file, where there is one.
+/// Returns the computation graph stored in a file, if there is one.
 fn stored(path: &Path, model: &Model, is_picture: bool) -> Option<Result<String, Failure>> {
     let read = |graph: Graph| {
         let title = file_name(path);
@@ -164,7 +164,7 @@ fn stored(path: &Path, model: &Model, is_picture: bool) -> Option<Result<String,
         let (title, set) = (RawStr::from(&*title), graph.operation_set());
         let mut text = format!("# {title}, stored in the file, operation set {set}\n");
         for step in graph.steps()? {
-            // Names of tensors can be anything.
+            // Tensor names can have any content, so they are escaped.
             text.push_str(&RawStr::from(&*step).to_string());
             text.push('\n');
         }
@@ -177,13 +177,13 @@ fn stored(path: &Path, model: &Model, is_picture: bool) -> Option<Result<String,
     }))
 }
 
-/// Whether a topic is a file or an address of one.
+/// Returns `true` if a topic is a file or an address.
 fn is_file(topic: &str) -> bool {
     let path = Path::new(topic);
     topic == "-" || path.is_file() || remote::is_remote(path)
 }
 
-/// What is said of a name whose description is asked for.
+/// Returns the error for an architecture without a description.
 fn not_described(topic: &str, catalogue: &Catalogue) -> Failure {
     if TensorNames::of(topic).is_none() {
         return unknown(topic, catalogue);

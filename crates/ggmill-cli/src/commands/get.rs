@@ -35,13 +35,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let (model, cut) = open_partial(&args.file, false)?;
-    let value = model.value(&args.key).map_err(|error| {
-        let failure = Failure::from(error);
-        if args.file.as_os_str() == "-" { failure.within(&args.file) } else { failure }
-    });
-    let value = match (value, cut) {
+    let value = match (model.value(&args.key), cut) {
         (value, None) => value?,
-        // What is there of the file has the value: what is missing does not change it.
+        // The part of the file that exists has the value.
         (Ok(value), Some(cut)) => {
             if let Failure::Refused { message, .. } = &cut {
                 console.warn(message);
@@ -81,7 +77,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     Ok(Status::Fine)
 }
 
-/// A refusal that names the file and the key.
+/// Returns an error that names the file and the key.
 fn about(args: &Args, why: &dyn std::fmt::Display) -> Failure {
     Failure::new(format_args!("{}: key {:?}: {why}", shown(&args.file), RawStr::from(&*args.key)))
 }

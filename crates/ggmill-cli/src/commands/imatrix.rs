@@ -1,5 +1,4 @@
-//! `ggmill imatrix`: what is in an importance matrix, several as one, the other form, and one that is
-//! measured.
+//! `ggmill imatrix`: shows, merges and converts importance matrices; `make` measures one.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -166,7 +165,7 @@ fn form(imatrix: &Imatrix) -> &'static str {
     }
 }
 
-/// Smallest, mean and largest weight of an entry.
+/// Returns the smallest, mean and largest weight of an entry.
 fn spread(entry: &ImatrixEntry) -> [f64; 3] {
     let weights = entry.weights();
     let bounds =
@@ -179,8 +178,7 @@ fn spread(entry: &ImatrixEntry) -> [f64; 3] {
     [f64::from(bounds.0), mean, f64::from(bounds.1)]
 }
 
-/// How often an entry was measured: once for all matrices of a stack, or from the least to the
-/// most.
+/// Returns the count of an entry, or the range of counts of its matrices.
 fn counts(entry: &ImatrixEntry) -> String {
     let (least, most) = (entry.counts().iter().min(), entry.counts().iter().max());
     match (least, most) {
@@ -224,7 +222,7 @@ fn table(out: &mut dyn Write, imatrix: &Imatrix) -> io::Result<()> {
     Ok(())
 }
 
-/// What names are ordered by, so that `blk.2` comes before `blk.10`.
+/// Returns a sort key by which `blk.2` comes before `blk.10`.
 fn by_numbers(name: &str) -> Vec<(u64, String)> {
     name.split('.').map(|part| (part.parse().unwrap_or(u64::MAX), part.to_owned())).collect()
 }

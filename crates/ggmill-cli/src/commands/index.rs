@@ -1,4 +1,4 @@
-//! `ggmill index`: tables of what is in many files.
+//! `ggmill index`: tables of the files, tensors and metadata of many models.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -17,9 +17,9 @@ use crate::progress::Bars;
 use crate::remote;
 use crate::text_file::read_text;
 
-/// Bytes of a list of files, at most.
+/// The maximum size of a list of files, in bytes.
 const MAX_LIST: u64 = 256 << 20;
-/// Threads, at most.
+/// The maximum number of threads.
 const MAX_THREADS: usize = 512;
 
 /// Write tables of the files, tensors and metadata of many models, as Parquet or NDJSON
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     report(&outcome, args, console)
 }
 
-/// An error of an index on standard output, whose reader may have gone.
+/// Returns the failure of an index on standard output, which its reader may have closed.
 fn not_printed(error: ggmill::Error) -> Failure {
     match error.os_code() {
         Some(code) if error.kind_name() == "index" => io::Error::from_raw_os_error(code).into(),
@@ -140,10 +140,10 @@ fn report(outcome: &IndexOutcome, args: &Args, console: Console) -> Result<Statu
     Err(Failure::new(message).with_hint(hint))
 }
 
-/// A flag that an interrupt sets; a second one ends the process.
+/// Returns a flag that an interrupt sets. A second interrupt ends the process.
 fn on_interrupt() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
-    // Without it an interrupt ends the process, and there is no index.
+    // If the handler cannot be installed, an interrupt ends the process without an index.
     #[cfg(unix)]
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag));

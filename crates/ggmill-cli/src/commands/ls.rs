@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         let widest = lines.iter().map(|(facts, name)| facts.len() + 2 + name.chars().count()).max();
         let is_narrow = console.width().is_some_and(|width| widest.is_some_and(|all| all > width));
         for (facts, name) in lines {
-            // On a narrow terminal names are whole, on lines of their own.
+            // On a narrow terminal each name is on its own line, not wrapped.
             let between = if is_narrow { "\n    " } else { "  " };
             writeln!(out, "{facts}{between}{name}")?;
         }
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     Ok(Status::Fine)
 }
 
-/// What is shown of a model: its size, type and bits, and its name.
+/// Returns the size, type and bits of a model, and its name.
 fn line(file: &ListedModel) -> (String, String) {
     let size = ByteSize::from(file.bytes);
     let bits = file.bits_per_weight.map_or_else(String::new, |bits| format!("{bits:.2} bpw"));

@@ -1,4 +1,4 @@
-//! `ggmill estimate`: the memory that a model takes to run.
+//! `ggmill estimate`: the memory that a model needs to run.
 
 mod text;
 
@@ -122,7 +122,7 @@ fn tokens(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A type of caches: which of those that there are, the estimate says.
+/// Parses a type of caches. The estimate refuses types that caches cannot have.
 fn cache_type(text: &str) -> Result<GgmlType, String> {
     text.parse().map_err(|error| {
         let types: Vec<String> = CACHE_TYPES.iter().map(GgmlType::to_string).collect();
@@ -143,7 +143,7 @@ fn layers(text: &str) -> Result<u64, String> {
 }
 
 impl Args {
-    /// What can be used of each device.
+    /// Returns the usable memory of each device, in bytes.
     fn sizes(&self) -> Result<Vec<u64>, Failure> {
         let usable = |&size: &u64| {
             size.checked_sub(self.reserve).filter(|&left| left > 0).ok_or_else(|| {
@@ -211,14 +211,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     Ok(Status::Fine)
 }
 
-/// Names standard input, which the library does not know by a path.
-fn located(error: ggmill::Error, args: &Args) -> Failure {
-    let failure = Failure::from(error);
-    if args.file.as_os_str() == "-" { failure.within(&args.file) } else { failure }
-}
-
-/// Says what the numbers do not show: contexts that are not as they were asked for, and what to do
-/// about an architecture that is not known.
+/// Prints the notes of the estimates, and how to describe an unknown architecture.
 fn tell(model: &Model, cases: &[(Options, Estimate)], notes: &BTreeSet<Note>, console: Console) {
     for note in notes {
         console.note(note);

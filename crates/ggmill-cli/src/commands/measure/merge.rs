@@ -1,4 +1,4 @@
-//! `ggmill measure merge`: measurements of parts of a text become one of the whole.
+//! `ggmill measure merge`: merges measurements of parts of a text.
 
 use std::path::PathBuf;
 

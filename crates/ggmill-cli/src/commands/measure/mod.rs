@@ -1,4 +1,4 @@
-//! `ggmill measure`: what models make of a text, and how far they are from another model.
+//! `ggmill measure`: the perplexity of models on a text, and their divergence from another model.
 
 mod merge;
 mod text;
@@ -146,7 +146,7 @@ struct Page<'a> {
     force: bool,
 }
 
-/// Writes the page. Names there are without directories, as those of other reports.
+/// Writes the page. The names of models are without directories, as in other reports.
 fn write_page(
     page: Page<'_>,
     scores: &Scores,
@@ -163,7 +163,7 @@ fn write_page(
     Ok(write_file(page.path, page.inputs, page.force, &bytes)?)
 }
 
-/// Prints what was measured, and writes it to the page if there is one.
+/// Prints the measurements, and writes the page if there is one.
 fn report(
     scores: &Scores,
     page: Option<Page<'_>>,

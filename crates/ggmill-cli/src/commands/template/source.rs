@@ -1,4 +1,4 @@
-//! Where a template comes from: a model, a text, or a checkpoint's configuration.
+//! Opens chat templates: of a model, of a text, or of the configuration of a checkpoint.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::outcome::Failure;
 use crate::remote;
 use crate::source::{open, open_partial};
 
-/// Opens the templates of a file. Of a model that is cut short, what is there is used.
+/// Opens the templates of a file. A model may be truncated after its templates.
 pub(super) fn open_any(path: &Path, console: Console) -> Result<Templates, Failure> {
     if path.as_os_str() == "-" {
         return Ok(Templates::of(&open(path, false)?));
@@ -26,11 +26,8 @@ pub(super) fn open_any(path: &Path, console: Console) -> Result<Templates, Failu
 /// Opens a file as [`open_any`] does. It must have a template.
 pub(super) fn open_source(path: &Path, console: Console) -> Result<Templates, Failure> {
     let templates = open_any(path, console)?;
-    match templates.choose(None) {
-        Ok(_) => Ok(templates),
-        Err(error) if path.as_os_str() == "-" => Err(Failure::from(error).within(path)),
-        Err(error) => Err(error.into()),
-    }
+    templates.choose(None)?;
+    Ok(templates)
 }
 
 /// The files with templates that the paths name: models, each set of shards once, and other files;
