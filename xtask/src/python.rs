@@ -61,7 +61,12 @@ impl Environment {
 
     /// Returns an environment with these packages, created the first time, or `None` if they cannot
     /// be installed.
-    fn create(base: &Path, directory: &Path, packages: &[&str], imports: &str) -> Done<Option<Self>> {
+    fn create(
+        base: &Path,
+        directory: &Path,
+        packages: &[&str],
+        imports: &str,
+    ) -> Done<Option<Self>> {
         let python =
             directory.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
         let this = Self { python };

@@ -242,9 +242,15 @@ fn graphs_are_printed() {
         let (title, _) = found.stdout.split_once('\n').unwrap();
         assert!(title.ends_with(&format!(", operation set {set}")), "{title}");
     }
-    assert!(found.stdout.contains("\n    for i in range(block_count):\n        x = layer(x, i, angles)\n"));
+    assert!(
+        found
+            .stdout
+            .contains("\n    for i in range(block_count):\n        x = layer(x, i, angles)\n")
+    );
     let found = ggmill(directory.path(), &["explain", "qwen2", "--graph", "--svg"]);
-    assert!(found.stdout.starts_with("<svg ") && found.stdout.contains("embed(token_embd, tokens)"));
+    assert!(
+        found.stdout.starts_with("<svg ") && found.stdout.contains("embed(token_embd, tokens)")
+    );
     for (name, why) in [
         ("mine", "the description of its architecture has none"),
         ("eagle3", "it needs the states of another model"),

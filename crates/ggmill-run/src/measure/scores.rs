@@ -190,7 +190,12 @@ impl Scores {
         self.context
     }
 
-    /// The models, by name.
+    /// Returns the measurements of the models, with their names, in order.
+    pub fn measurements(&self) -> Vec<(&str, Measurement)> {
+        self.models().map(|(name, scores)| (name, scores.measurement())).collect()
+    }
+
+    /// The models with their scores, in order.
     pub fn models(&self) -> impl ExactSizeIterator<Item = (&str, &ModelScores)> {
         self.models.iter().map(|(name, scores)| (name.as_str(), scores))
     }

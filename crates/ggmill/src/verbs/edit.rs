@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use ggmill_core::{MetadataBuf, RawStr, ShardName, Split as ShardSplit};
 use ggmill_edit::{
     Edit, EditError, EditFindings, EditMethod, EditPlan, EditValue, Edited, Editor, TypedValue,
-    broken_templates, edit_findings, similar_pattern, misspelled_keys,
+    broken_templates, edit_findings, misspelled_keys, similar_pattern,
 };
 use ggmill_io::{InPlace, Recovery};
 
@@ -220,8 +220,16 @@ impl<'a> FileEdit<'a> {
         };
         let method = plan.method().clone();
         let path = self.path;
-        let summary =
-            EditSummary { path, output, method, is_written: false, plan, file_len, before, findings };
+        let summary = EditSummary {
+            path,
+            output,
+            method,
+            is_written: false,
+            plan,
+            file_len,
+            before,
+            findings,
+        };
         let planned = PlannedEdit { editor, inputs, call: self.call, summary };
         if planned.inputs.is_none() && planned.summary.is_replaced() {
             drop(start(&planned.summary.path, &[], true, 0)?);
@@ -311,9 +319,8 @@ impl PlannedEdit<'_> {
         let Self { mut editor, inputs, mut call, mut summary } = self;
         if let Some(inputs) = inputs {
             let sink = start(&summary.output, &inputs, call.overwrite, summary.file_len)?;
-            let sink = call.with_report(Stage::Writing, |_, report| {
-                editor.write(&summary.plan, sink, report)
-            });
+            let sink = call
+                .with_report(Stage::Writing, |_, report| editor.write(&summary.plan, sink, report));
             sink.map_err(Error::of_edit)?.commit().map_err(Error::of_recovery)?;
         } else {
             let plan = summary.plan.clone();

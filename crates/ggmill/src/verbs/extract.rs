@@ -274,7 +274,9 @@ enum Content {
     Json(String),
     Safetensors,
     /// The directory of the files, and whether it is created; `None` for one file.
-    Npy { directory: Option<(PathBuf, bool)> },
+    Npy {
+        directory: Option<(PathBuf, bool)>,
+    },
 }
 
 impl<'a> ExtractPlan<'a> {
@@ -311,7 +313,11 @@ impl<'a> ExtractPlan<'a> {
         match self.0 {
             How::Gguf(planned) => {
                 let written = planned.write()?;
-                Ok(Extracted { paths: written.paths().to_vec(), tensors: 0, written: Some(written) })
+                Ok(Extracted {
+                    paths: written.paths().to_vec(),
+                    tensors: 0,
+                    written: Some(written),
+                })
             }
             How::Files(plan) => plan.write(),
         }
