@@ -132,7 +132,7 @@ def generated(kind):
     """Returns a directory with the models that ggmill-testdata generates: `legacy` or `quantize`."""
     directory = work(kind)
     shutil.rmtree(directory)
-    cargo("run", "--quiet", "--package=ggmill-testdata", "--example=models", "--", kind, directory)
+    cargo("run", "--quiet", "--package=ggmill-testdata", "--example=inputs", "--", kind, directory)
     return directory
 
 

@@ -107,7 +107,7 @@ fn adapter(base: &Zeros, config: Value, architecture: &Architecture) {
     for second in file.tensors() {
         let name = second.name().to_string();
         let Some(target) = name.strip_suffix(".lora_b") else { continue };
-        let first = file.tensor(&format!("{target}.lora_a")).expect("the other factor");
+        let first = file.tensor(format!("{target}.lora_a")).expect("the other factor");
         let (a, b) = (first.shape().dimensions(), second.shape().dimensions());
         let spec = resolved.tensor(target).expect("a tensor of the base").shape;
         if target.ends_with("token_embd.weight") {

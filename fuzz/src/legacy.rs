@@ -30,6 +30,6 @@ pub fn legacy(data: &[u8]) {
     };
     let made = Gguf::parse(made).expect("what is written is read");
     let blocks = made.metadata().u32("llama.block_count").expect("a number of blocks");
-    let has = |block: u32| made.tensor(&format!("blk.{block}.attn_q.weight")).is_ok();
+    let has = |block: u32| made.tensor(format!("blk.{block}.attn_q.weight")).is_ok();
     assert!(made.tensors().is_empty() || (0..blocks).all(has), "{blocks} blocks");
 }

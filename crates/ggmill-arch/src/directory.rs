@@ -34,8 +34,8 @@ impl DescriptionFiles {
     /// Returns `true` if the file of this path has a place among the descriptions.
     pub fn takes(path: &str) -> bool {
         let (directory, name) = split(path);
-        let is_source = name.ends_with(".py") && directory != "parts";
-        Self::DIRECTORIES.contains(&directory) && (name.ends_with(".toml") || is_source)
+        let is_source = has_extension(name, "py") && directory != "parts";
+        Self::DIRECTORIES.contains(&directory) && (has_extension(name, "toml") || is_source)
     }
 
     /// Adds a file. One without a place is ignored.
@@ -48,7 +48,7 @@ impl DescriptionFiles {
         self.files.sort();
         let in_directory = |wanted: &'static str| {
             let files = self.files.iter();
-            let files = files.filter(|(path, _)| Self::takes(path) && path.ends_with(".toml"));
+            let files = files.filter(|(path, _)| Self::takes(path) && has_extension(path, "toml"));
             files.filter(move |(path, _)| split(path).0 == wanted)
         };
         let parts: Vec<(&str, &str)> = in_directory("parts")
@@ -67,6 +67,11 @@ impl DescriptionFiles {
         }
         in_directory("").map(read).collect()
     }
+}
+
+/// Returns `true` if the extension of the path is `extension`, in lower case.
+fn has_extension(path: &str, extension: &str) -> bool {
+    std::path::Path::new(path).extension().is_some_and(|found| found == extension)
 }
 
 /// The directory and the name of a path.

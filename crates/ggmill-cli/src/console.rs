@@ -25,11 +25,6 @@ impl Console {
         Self { color, quiet }
     }
 
-    /// For reading a file silently.
-    pub(crate) fn silent() -> Self {
-        Self { color: ColorChoice::Never, quiet: true }
-    }
-
     /// Standard output for text. The writer flushes at the end, or an error would be lost.
     pub(crate) fn text(self) -> BufWriter<AutoStream<StdoutLock<'static>>> {
         BufWriter::with_capacity(

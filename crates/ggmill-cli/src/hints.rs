@@ -20,6 +20,7 @@ pub(crate) fn hint(hint: &Hint) -> Option<String> {
     })
 }
 
+#[expect(clippy::too_many_lines, reason = "one sentence for each hint")]
 fn text(hint: &Hint) -> String {
     let text = match hint {
         Hint::Overwrite => "--force replaces it",

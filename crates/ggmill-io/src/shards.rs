@@ -114,7 +114,7 @@ pub fn open_failure(path: &Path) -> Option<OpenFailure> {
 }
 
 /// Returns the fault of a shard set: missing or contradictory shards. `shards` are its files, each
-/// opened alone, in the order of their names. `None` if they are no set, or if the fault is in the
+/// opened alone, in the order of their names. `None` if they are not a set, or if the fault is in the
 /// content of one file.
 ///
 /// `open_failure` returns why the first shard cannot be opened with its set; for files with paths

@@ -215,7 +215,7 @@ impl Plan {
     }
 
     /// Returns the name of the file by the naming convention ([`suggested_file_name`]). Fails if
-    /// the metadata are insufficient.
+    /// the metadata is insufficient.
     pub fn file_name(&self) -> core::result::Result<String, NamingError> {
         let model = self.model().map_err(|_| NamingError::NoBaseName)?;
         let tensors = self.layout.tensors().iter();

@@ -32,6 +32,7 @@ pub(crate) struct Refusal {
 
 /// A class in `ggmill._errors`.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::enum_variant_names, reason = "the names of the exceptions")]
 pub(crate) enum Class {
     ArgumentError,
     ClosedError,

@@ -3,7 +3,7 @@
 
 fn main() -> Result<(), ggmill::Error> {
     let plan = ggmill::convert("checkpoint/")?.to("F16")?.plan("model.gguf")?;
-    for found in plan.reports().iter().flat_map(|report| report.diagnostics()) {
+    for found in plan.reports().iter().flat_map(ggmill::check::Report::diagnostics) {
         println!("{} {}: {}", found.severity, found.subject, found.message);
     }
     plan.write().map(drop)

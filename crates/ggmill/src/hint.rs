@@ -254,6 +254,7 @@ pub enum Hint {
 }
 
 impl fmt::Display for Hint {
+    #[expect(clippy::too_many_lines, reason = "one sentence for each hint")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
             Self::Overwrite => "allow overwriting, or choose another output",

@@ -167,7 +167,7 @@ impl ToPlan {
     /// Recipes that are written as they are: no check, and no name but that of the destination.
     pub(crate) fn new(
         recipes: Vec<Recipe>,
-        source: impl Checkpoint + Send + Sync + 'static,
+        source: impl Checkpoint + Send + 'static,
         destination: Destination,
         inputs: Vec<PathBuf>,
     ) -> Self {

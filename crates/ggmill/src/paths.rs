@@ -10,7 +10,7 @@ use ggmill_core::RawStr;
 ///
 /// ```
 /// let path = std::path::Path::new("a\u{1b}b.gguf");
-/// assert_eq!(ggmill::display_path(path).to_string(), "a\\x1bb.gguf");
+/// assert_eq!(ggmill::display_path(path).to_string(), "a\\u{1b}b.gguf");
 /// ```
 pub fn display_path(path: &Path) -> impl fmt::Display + '_ {
     match address(path) {

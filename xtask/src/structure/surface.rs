@@ -17,6 +17,7 @@ use crate::sources::sources;
 /// Foreign items that public signatures may name: a new major version of their crate is one of
 /// ours.
 const CHOSEN: &[(&str, &[&str])] = &[
+    ("ggmill", &["serde_json::Value"]),
     ("ggmill-arch", &["serde::Deserialize", "serde_json::Value"]),
     ("ggmill-check", &["serde::Serialize", "serde_json::Value"]),
     ("ggmill-convert", &["serde_json::Value"]),
@@ -35,7 +36,7 @@ const CHOSEN: &[(&str, &[&str])] = &[
     ),
     ("ggmill-run", &["serde::Serialize", "serde_json::Value"]),
     ("ggmill-template", &["serde_json::Value"]),
-    ("ggmill-text", &["serde::Serialize", "serde::ser::Serialize", "serde_json::Result"]),
+    ("ggmill-text", &["serde::ser::Serialize", "serde_json::Result"]),
     ("ggmill-tokenizer", &["serde::Deserialize", "serde_json::Map", "serde_json::Value"]),
 ];
 

@@ -8,14 +8,14 @@ mod arguments;
 mod attention;
 mod build;
 mod operations;
-#[cfg(test)]
-mod recorded;
 mod run;
 mod sample;
 mod sequence;
 mod set;
 mod shape;
 mod stored;
+#[cfg(test)]
+mod tests;
 mod text;
 mod weights;
 

@@ -141,7 +141,8 @@ impl<'a> Run<'a> {
         }
         match result {
             Some((Value::Output(node, kind), _)) => {
-                let name = OUTPUTS[usize::from(kind == super::Output::Embedding)];
+                let [logits, embedding, ..] = OUTPUTS;
+                let name = if kind == super::Output::Embedding { embedding } else { logits };
                 self.builder.set(name, Value::Tensor(node));
                 Ok(())
             }
@@ -438,7 +439,7 @@ impl<'a> Run<'a> {
                 Value::List((start..end).map(number).collect())
             }
             Callee::First | Callee::Own(_) | Callee::Library(_) => {
-                return Err(Fault::Text("is no function".into()));
+                return Err(Fault::Text("is not a function".into()));
             }
         })
     }

@@ -47,8 +47,8 @@ pub(super) fn resolve(
     Ok(())
 }
 
-/// Fails where a function of the library is called without an argument whose default is no
-/// hyperparameter here. In the library, the fault is at the call that leads there.
+/// Fails where a function of the library is called without an argument whose default is not
+/// a hyperparameter here. In the library, the fault is at the call that leads there.
 fn check_defaults(
     function: &Function,
     known: &dyn Fn(&str) -> bool,
@@ -180,7 +180,9 @@ fn assigned(body: &[Statement], names: &mut BTreeSet<Box<str>>) {
         match &statement.kind {
             StatementKind::Assign(targets, _) => names.extend(targets.iter().cloned()),
             StatementKind::If(branches, otherwise) => {
-                branches.iter().for_each(|(_, body)| assigned(body, names));
+                for (_, body) in branches {
+                    assigned(body, names);
+                }
                 assigned(otherwise, names);
             }
             StatementKind::For(variable, _, body) => {
@@ -360,7 +362,7 @@ impl Context<'_> {
         Ok(Kind::Tensor(name.into()))
     }
 
-    /// Fails for a name that is no tensor, or is one of blocks without a block, or the other way
+    /// Fails for a name that is not a tensor, or is one of blocks without a block, or the other way
     /// round.
     fn tensor(&self, name: &str, of_block: bool, span: Span) -> Result<(), Fault> {
         let is_named = |tensor: &str| {

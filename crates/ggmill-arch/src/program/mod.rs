@@ -22,19 +22,13 @@ pub(crate) use lexer::Span;
 pub(crate) const MAIN: &str = "model";
 
 /// The blocks that all graphs can use.
-static LIBRARY_SOURCE: LazyLock<&str> = LazyLock::new(|| {
-    #[cfg(test)]
-    if let Ok(directory) = std::env::var("GGMILL_SOURCES") {
-        return std::fs::read_to_string(format!("{directory}/library.py")).unwrap().leak();
-    }
-    include_str!("../../data/library.py")
-});
+static LIBRARY_SOURCE: &str = include_str!("../../data/library.py");
 static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
-    let mut functions = parser::parse(&LIBRARY_SOURCE)
-        .map_err(|(span, fault)| located("library.py", &LIBRARY_SOURCE, span, &fault))
+    let mut functions = parser::parse(LIBRARY_SOURCE)
+        .map_err(|(span, fault)| located("library.py", LIBRARY_SOURCE, span, &fault))
         .expect("a test reads the library");
     check::resolve_library(&mut functions)
-        .map_err(|(span, fault)| located("library.py", &LIBRARY_SOURCE, span, &fault))
+        .map_err(|(span, fault)| located("library.py", LIBRARY_SOURCE, span, &fault))
         .expect("a test reads the library");
     Library { functions }
 });
@@ -178,7 +172,7 @@ impl Program {
     /// Returns `FILE:LINE:COLUMN: TEXT` of a place in the source, or in that of the library.
     pub(crate) fn place(&self, span: Span, in_library: bool) -> String {
         let (file, source) =
-            if in_library { ("library.py", *LIBRARY_SOURCE) } else { (&*self.file, &*self.source) };
+            if in_library { ("library.py", LIBRARY_SOURCE) } else { (&*self.file, &*self.source) };
         let text = source.get(span.start..span.end).unwrap_or_default();
         let text: Vec<&str> = text.split_whitespace().collect();
         let text = crate::error::shortened(&text.join(" "));
@@ -260,8 +254,9 @@ impl Expr {
             }
             Kind::Conditional(parts) => parts.iter().for_each(|part| part.each(take)),
             Kind::Call(_, arguments, named) | Kind::Resolved(_, arguments, named) => {
-                arguments.iter().for_each(|part| part.each(take));
-                named.iter().for_each(|(_, part)| part.each(take));
+                for part in arguments.iter().chain(named.iter().map(|(_, part)| part)) {
+                    part.each(take);
+                }
             }
             Kind::List(parts) => parts.iter().for_each(|part| part.each(take)),
         }

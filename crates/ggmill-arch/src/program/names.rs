@@ -129,7 +129,7 @@ pub(super) fn arguments(callee: Callee) -> Option<((usize, usize), &'static [&'s
 }
 
 /// Returns the name that an option of an operation has in files.
-pub(super) fn option_name<'n>(callee: Callee, option: &'n str) -> &'n str {
+pub(super) fn option_name(callee: Callee, option: &str) -> &str {
     let Callee::Operation(operation) = callee else { return option };
     let mut known = OPTION_NAMES.iter();
     let found = known.find(|(of, name, _)| *of == operation && *name == option);

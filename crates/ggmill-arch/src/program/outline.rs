@@ -60,7 +60,7 @@ impl<'p> Outline<'p> {
         }
     }
 
-    fn takes(&self, value: &Expr, bound: &Bound<'p>) -> Vec<(usize, String)> {
+    fn takes(value: &Expr, bound: &Bound<'p>) -> Vec<(usize, String)> {
         let mut takes = Vec::new();
         value.each(&mut |part| {
             let Kind::Local(name) = &part.kind else { return };
@@ -80,13 +80,13 @@ impl<'p> Outline<'p> {
         for statement in body {
             match &statement.kind {
                 StatementKind::Assign(names, value) => {
-                    let takes = self.takes(value, bound);
+                    let takes = Self::takes(value, bound);
                     let number = self.number;
                     self.step(repeat, when, statement.span, takes);
                     bound.extend(names.iter().map(|name| (&**name, number)));
                 }
                 StatementKind::Return(value) | StatementKind::Call(value) => {
-                    let takes = self.takes(value, bound);
+                    let takes = Self::takes(value, bound);
                     self.step(repeat, when, statement.span, takes);
                 }
                 StatementKind::Assert(condition, because) => {

@@ -574,9 +574,8 @@ impl<'a> Parser<'a> {
             let after = self.next.saturating_add(1);
             let is_named = matches!(self.tokens.get(after), Some((_, Token::Symbol("="))));
             if is_named && matches!(self.peek(), Some(Token::Name(_))) {
-                let option = match self.take() {
-                    Some(Token::Name(option)) => option,
-                    _ => return self.fault("expected a name"),
+                let Some(Token::Name(option)) = self.take() else {
+                    return self.fault("expected a name");
                 };
                 if named.iter().any(|(known, _)| **known == *option) {
                     return self.fault(format!("the argument {option} occurs twice"));

@@ -1,7 +1,12 @@
 //! Descriptions through their public door: against the reference, on configurations that are wrong,
 //! and as a user writes them.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is missing")]
+#![allow(
+    clippy::format_collect,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "sources are short, and a test stops where something is missing"
+)]
 
 mod file;
 mod graph;

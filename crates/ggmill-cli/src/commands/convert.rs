@@ -165,7 +165,7 @@ fn output_path(text: &str) -> Result<PathBuf, String> {
     Ok(PathBuf::from(text))
 }
 
-/// Refuses a name that is no type, and keeps it: the library parses it again.
+/// Refuses a name that is not a type, and keeps it: the library parses it again.
 fn conversion_type(name: &str) -> Result<String, String> {
     const PLAIN: [FileType; 4] = [FileType::F32, FileType::F16, FileType::BF16, FileType::Q8_0];
     let is_plain = name.parse().is_ok_and(|found| PLAIN.contains(&found));

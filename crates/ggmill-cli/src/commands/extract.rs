@@ -98,7 +98,8 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let format = args.format()?;
     let is_text = format == ExtractFormat::Json && args.output.as_os_str() == "-";
     // The files in a directory are checked when their names are known.
-    if !is_text && !(format == ExtractFormat::Npy && args.is_directory()) {
+    let is_directory = format == ExtractFormat::Npy && args.is_directory();
+    if !is_text && !is_directory {
         look_ahead(&args.output, std::slice::from_ref(&args.file), args.force)?;
     }
     let bars = Bars::new(console);

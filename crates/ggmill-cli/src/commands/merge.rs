@@ -79,6 +79,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         .open_with(options);
     let plan = with_bars!(builder, bars).plan(output)?;
     if args.dry_run {
+        #[expect(clippy::single_match_else, reason = "two kinds of plans")]
         match plan.planned() {
             Some(planned) => print_planned(planned, args.json, console)?,
             None => {

@@ -21,8 +21,7 @@ fn kills() -> u32 {
 
 /// In the long gate, requires that at least a third of the kills hit a running program.
 fn report(hit: u32, of: u32, what: &str) {
-    println!("kills: {hit} of {of} {what} while running");
-    assert!(!is_long() || hit >= of / 3, "{hit} of {of} kills hit a running program");
+    assert!(!is_long() || hit >= of / 3, "{hit} of {of} {what} hit a running program");
 }
 
 /// Moments spread over a span, equal in every run: multiples of the golden ratio, modulo 1.

@@ -158,7 +158,10 @@ fn more_bits_than_there_are_is_no_silent_copy() {
 fn a_missing_directory_with_a_slash_is_refused_before_the_work() {
     let directory = directory();
     let before = content(directory.path());
-    let with_file = COMMANDS.iter().filter(|command| command.contains("{}.gguf"));
+    // `extract` creates such a directory, for a file of each tensor.
+    let with_file = COMMANDS
+        .iter()
+        .filter(|command| command.contains("{}.gguf") && !command.starts_with("extract"));
     for command in with_file.copied().chain(["split model.gguf {} --max-tensors 100"]) {
         let command = command.replace("{}.gguf", "{}");
         let found = ggmill(directory.path(), &args(&command, "nodir/"));

@@ -129,7 +129,7 @@ fn llama2c_files_have_the_original_tensors_and_tokens() {
     assert_eq!(bare.metadata().str("tokenizer.ggml.model").unwrap(), "none");
     assert_eq!(bare.tensors().len(), theirs.tensors().len());
     for tensor in theirs.tensors() {
-        let found = bare.tensor(&tensor.name().to_string()).unwrap();
+        let found = bare.tensor(tensor.name().to_string()).unwrap();
         assert!(found.raw_data().unwrap() == tensor.raw_data().unwrap(), "{}", tensor.name());
     }
     // The tokens of the SentencePiece model, as llama2.c writes them.

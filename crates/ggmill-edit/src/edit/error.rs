@@ -179,7 +179,7 @@ impl fmt::Display for EditError {
                 f.write_str("is the space reserved for later edits, and is managed by ggmill")
             }
             Self::KeyLength(len) => {
-                write!(f, "a key of {len} bytes, expected 1 to {}", MAX_KEY_LEN)
+                write!(f, "a key of {len} bytes, expected 1 to {MAX_KEY_LEN}")
             }
             Self::KeyCharacter(c) => {
                 write!(f, "{c:?} in a key, expected letters, digits, dots and similar characters")

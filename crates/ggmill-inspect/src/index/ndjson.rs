@@ -204,6 +204,7 @@ struct FileLine {
 }
 
 /// Opens an earlier NDJSON index.
+#[expect(clippy::needless_pass_by_value, reason = "the files of both formats are opened alike")]
 pub(super) fn open(source: Arc<dyn ReadAt>) -> Result<(Earlier, Previous)> {
     scan(&|| Box::new(Sequential::new(Arc::clone(&source))))
 }
@@ -323,6 +324,7 @@ pub(super) fn parse_row(
     Ok((number, row))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is an argument of `map_err`")]
 fn unread(error: io::Error) -> Error {
     Error::Previous(error.to_string())
 }

@@ -28,6 +28,7 @@ const GROUP_ROWS: usize = 1 << 17;
 const GROUP_BYTES: usize = 32 << 20;
 
 /// Opens an earlier state: NDJSON in Snappy's frame format.
+#[expect(clippy::needless_pass_by_value, reason = "the files of both formats are opened alike")]
 pub(super) fn open_state(source: Arc<dyn ReadAt>) -> Result<(Earlier, Previous)> {
     ndjson::scan(&|| Box::new(FrameDecoder::new(Sequential::new(Arc::clone(&source)))))
 }

@@ -113,6 +113,13 @@ impl InPlace {
         self.check_unchanged()?;
         let applied = protocol::apply(&mut self.disk, change)
             .map_err(|fault| explain(self.disk.path(), fault))?;
+        if applied == Applied::CannotGrow
+            && let Ok(before) = self.metadata.modified()
+        {
+            // Linux updates the time even if it refuses to insert. Other readers of the file, which
+            // is unchanged, would take it for another one.
+            let _ = self.disk.file.set_modified(before);
+        }
         self.metadata = self.disk.metadata()?;
         Ok(applied)
     }

@@ -123,7 +123,7 @@ pub(crate) fn quantize_file(
         if let Some(limit) = limit {
             builder = builder.split(limit);
         }
-        write(builder.overwrite(overwrite).plan(&output)?, dry_run)
+        write(builder.overwrite(overwrite).plan(&output)?.into_planned()?, dry_run)
     })?;
     json(&document)
 }
@@ -191,7 +191,7 @@ pub(crate) fn convert(
         }
         let planned = builder.overwrite(overwrite).plan(&output)?;
         refuse_findings(&planned)?;
-        Ok(write(planned, dry_run)?)
+        Ok(write(planned.into_planned()?, dry_run)?)
     })?;
     json(&document)
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill::arch::{Architecture, Catalogue};
 use ggmill::check::{Profile, Selector, render};
-use ggmill::estimate::{self as library, Beside, Options, Placement, TensorOverride};
+use ggmill::estimate::{self as library, Companions, Options, Placement, TensorOverride};
 use ggmill::hash::{HashKind, HashSubject};
 use ggmill::{GgmlType, Model, inspect};
 use pyo3::prelude::*;
@@ -228,14 +228,14 @@ pub(crate) fn estimate(
         let projector = projector.map(Model::open).transpose()?;
         let adapters = adapters.iter().map(Model::open).collect::<ggmill::Result<Vec<_>>>()?;
         let draft = draft.map(Model::open).transpose()?;
-        let mut beside = Beside::default();
-        beside.projector = projector.as_ref().map(Model::core);
-        beside.adapters = adapters.iter().map(Model::core).collect();
-        beside.draft =
+        let mut companions = Companions::default();
+        companions.projector = projector.as_ref().map(Model::core);
+        companions.adapters = adapters.iter().map(Model::core).collect();
+        companions.draft =
             draft.as_ref().map(|draft| (draft.core(), catalogue.for_metadata(draft.metadata())));
         let options = run.options(model.core())?;
         let description = catalogue.for_metadata(model.metadata());
-        let found = of(model.core(), description, &options, fit.as_deref(), &beside);
+        let found = of(model.core(), description, &options, fit.as_deref(), &companions);
         let (options, found) = found.map_err(|failure| failure.at(&path))?;
         let architecture = model.metadata().str(ggmill::keys::GENERAL_ARCHITECTURE).ok();
         json(&library::json::document(architecture, [(&options, &found)]))
@@ -247,13 +247,13 @@ fn of(
     description: Option<&Architecture>,
     options: &Options,
     sizes: Option<&[u64]>,
-    beside: &Beside<'_>,
+    companions: &Companions<'_>,
 ) -> Result<(Options, library::Estimate)> {
     let Some(sizes) = sizes else {
-        let found = beside.estimate(model, description, options)?;
+        let found = companions.estimate(model, description, options)?;
         return Ok((options.clone(), found));
     };
-    let fit = library::fit(model, description, options, sizes, beside)?
+    let fit = library::fit(model, description, options, sizes, companions)?
         .ok_or_else(|| Failure::unsupported("the sizes of the model's caches are unknown"))?;
     Ok((fit.options, fit.estimate))
 }

@@ -171,7 +171,7 @@ fn unknown_architectures_are_quantized() {
     let model = Gguf::parse(&file).unwrap();
     // The names give nine layers, of which the first and the last get more bits.
     let types = [0, 1, 8]
-        .map(|layer| model.tensor(&format!("blk.{layer}.attn_v.weight")).unwrap().ggml_type());
+        .map(|layer| model.tensor(format!("blk.{layer}.attn_v.weight")).unwrap().ggml_type());
     assert_eq!(types, [GgmlType::Q6_K, GgmlType::Q4_K, GgmlType::Q6_K]);
 }
 

@@ -35,7 +35,6 @@ const MAX_UNOPENED: usize = 16;
 /// }
 /// # Ok::<(), ggmill::Error>(())
 /// ```
-#[expect(clippy::unnecessary_wraps, reason = "every verb can fail")]
 pub fn check<'a>(path: impl AsRef<Path>) -> Result<Check<'a>> {
     let path = path.as_ref();
     let is_stream = path.as_os_str() == "-";
@@ -63,6 +62,7 @@ pub struct Check<'a> {
     open: OpenOptions,
     data: bool,
     /// Whether the model is run, and recorded logits to compare its outputs with.
+    #[expect(clippy::option_option, reason = "the logits of a run are optional")]
     run: Option<Option<&'a Recorded>>,
 }
 

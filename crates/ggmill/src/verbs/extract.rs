@@ -227,8 +227,7 @@ impl<'a> Extract<'a> {
     }
 }
 
-/// Refuses patterns that match nothing: whoever gives a pattern means something. The hint is a
-/// similar pattern that matches.
+/// Refuses patterns that match nothing. The hint is a similar pattern that matches.
 pub(super) fn check_patterns<'n, I: Iterator<Item = RawStr<'n>>>(
     what: &str,
     globs: &[Glob],
@@ -249,7 +248,6 @@ pub(super) fn check_patterns<'n, I: Iterator<Item = RawStr<'n>>>(
 pub struct ExtractPlan<'a>(How<'a>);
 
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a plan has one")]
 enum How<'a> {
     Gguf(Planned<'a>),
     Files(FilePlan<'a>),

@@ -141,6 +141,7 @@ impl<'a> Graft<'a> {
 
     /// Allows a donor of which no tensor replaces one.
     #[must_use]
+    #[expect(clippy::should_implement_trait, reason = "an option, as the command calls it")]
     pub fn add(mut self, add: bool) -> Self {
         self.add = add;
         self

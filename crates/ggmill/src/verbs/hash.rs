@@ -25,7 +25,6 @@ const MAX_LIST_LEN: u64 = 64 << 20;
 /// }
 /// # Ok::<(), ggmill::Error>(())
 /// ```
-#[expect(clippy::unnecessary_wraps, reason = "every verb can fail")]
 pub fn hash(model: &Model) -> Result<HashModel<'_>> {
     Ok(HashModel { model, call: Call::default(), kinds: Vec::new(), tensors: true, manifest: None })
 }
@@ -136,7 +135,6 @@ impl<'a> HashModel<'a> {
 /// println!("{:?}", report.conclusion());
 /// # Ok::<(), ggmill::Error>(())
 /// ```
-#[expect(clippy::unnecessary_wraps, reason = "every verb can fail")]
 pub fn hash_file(path: impl AsRef<Path>, sums: &FileSums) -> Result<HashFile<'_>> {
     let path = path.as_ref().to_owned();
     Ok(HashFile { path, sums, call: Call::default(), open: OpenOptions::new() })

@@ -93,6 +93,6 @@ fn merged(
     let open = files.iter().map(|(file, _)| LoraAdapter::new(file));
     let adapters: Vec<LoraAdapter<'_>> = open.collect::<Result<_, _>>()?;
     let scales = files.iter().map(|(_, scale)| *scale);
-    let scaled: Vec<(&LoraAdapter<'_>, f32)> = adapters.iter().zip(scales).collect();
-    merge_adapters(base, &scaled).map(|(recipe, _)| recipe)
+    let weighted: Vec<(&LoraAdapter<'_>, f32)> = adapters.iter().zip(scales).collect();
+    merge_adapters(base, &weighted).map(|(recipe, _)| recipe)
 }

@@ -148,7 +148,7 @@ impl<'a> Repack<'a> {
 /// Plans one file, and notes an alignment that the C reader rejects.
 pub(super) fn plan_file<'a>(
     recipe: Recipe,
-    source: impl ggmill_pipeline::Checkpoint + Send + Sync + 'static,
+    source: impl ggmill_pipeline::Checkpoint + Send + 'static,
     out: &Path,
     inputs: Vec<PathBuf>,
     call: Call<'a>,
@@ -293,7 +293,6 @@ pub struct MergePlan<'a> {
 }
 
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a plan has one")]
 enum How<'a> {
     Shards { planned: Planned<'a>, model: Model },
     Parts(Join<'a>),

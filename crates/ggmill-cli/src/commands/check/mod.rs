@@ -342,7 +342,9 @@ fn apply_fixes(
         };
         match proposal.apply() {
             Ok(notes) => {
-                notes.iter().for_each(|note| console.note(note));
+                for note in &notes {
+                    console.note(note);
+                }
                 let count = proposal.codes().count();
                 *fixed_so_far = fixed_so_far.saturating_add(count);
                 console.note(format_args!(

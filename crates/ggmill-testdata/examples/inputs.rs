@@ -1,8 +1,8 @@
 //! Writes generated models to a directory, for comparisons with the reference.
 //!
 //! ```text
-//! cargo run -p ggmill-testdata --example models legacy DIRECTORY      files from before GGUF
-//! cargo run -p ggmill-testdata --example models quantize DIRECTORY    models to quantize, with importance matrices
+//! cargo run -p ggmill-testdata --example inputs legacy DIRECTORY      files from before GGUF
+//! cargo run -p ggmill-testdata --example inputs quantize DIRECTORY    models to quantize, with importance matrices
 //! ```
 
 use std::path::Path;
