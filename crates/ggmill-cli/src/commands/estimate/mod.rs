@@ -196,8 +196,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
                 builder = builder.context(tokens);
             }
             let found = if args.fit.is_empty() { builder.run() } else { builder.fit(&sizes) };
-            let Estimated { options, estimate, .. } =
-                found.map_err(|error| located(error, args))?;
+            let Estimated { options, estimate, .. } = found?;
             notes.extend(estimate.notes.iter().cloned());
             cases.push((options, estimate));
         }
