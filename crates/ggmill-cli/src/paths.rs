@@ -3,18 +3,11 @@
 use std::fmt;
 use std::path::Path;
 
-use ggmill_core::RawStr;
-
 use crate::remote;
 
 /// A path fit to be shown; an address without its secrets.
 pub(crate) fn shown(path: &Path) -> impl fmt::Display + '_ {
     ggmill::display_path(path)
-}
-
-/// The bytes of a path on this machine, such as that of an output.
-pub(crate) fn raw(path: &Path) -> RawStr<'_> {
-    RawStr::new(path.as_os_str().as_encoded_bytes())
 }
 
 /// A path as text of a document, such as a report; an address without its secrets.

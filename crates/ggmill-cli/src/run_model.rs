@@ -3,12 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use ggmill::RunText;
-use ggmill_core::{Model, keys};
-use ggmill_run::{Chunks, ErrorKind, GraphSource, Program};
+use ggmill_run::{Chunks, GraphSource};
 
-use crate::arch_file::catalogue;
 use crate::byte_size::byte_size;
-use crate::outcome::Failure;
 
 /// How a model is run: with what, and by which computation graph.
 #[derive(Debug, clap::Args)]
@@ -86,23 +83,4 @@ impl TextArgs {
         let text = self.tokens.as_ref().map_or_else(|| RunText::file(text), RunText::token_file);
         text.context(self.ctx)
     }
-}
-
-/// Returns the program of a model by the description of its architecture, also if the file has a
-/// graph.
-pub(crate) fn described_program<'m>(
-    path: &Path,
-    model: &'m Model,
-    arch_file: &[PathBuf],
-) -> Result<Program<'m>, Failure> {
-    let catalogue = catalogue(arch_file)?;
-    let described = catalogue.for_metadata(model.metadata());
-    Program::find(model, described, Some(GraphSource::Description)).map_err(|error| {
-        let error = match model.metadata().str(keys::GENERAL_ARCHITECTURE) {
-            Ok(name) if error.kind() == ErrorKind::NoGraph => ggmill::no_graph(name, &catalogue),
-            Err(missing) if error.kind() == ErrorKind::NoGraph => missing.into(),
-            _ => error.into(),
-        };
-        Failure::from(error).within(path)
-    })
 }
