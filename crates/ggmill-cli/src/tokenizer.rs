@@ -21,6 +21,8 @@ pub(crate) fn open_tokenizer(
         return Ok(open(path, false)?.tokenizer_with(&options)?);
     }
     let (tokenizer, notes) = remote::options(path)?.open_tokenizer(path, pre)?;
-    notes.iter().for_each(|note| console.tell(note));
+    for note in &notes {
+        console.tell(note);
+    }
     Ok(tokenizer)
 }

@@ -170,6 +170,7 @@ impl Note {
 }
 
 impl fmt::Display for Note {
+    #[expect(clippy::too_many_lines, reason = "one sentence per note")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plan(text) => f.write_str(text),

@@ -124,16 +124,14 @@ fn graph(
         }
         return stored;
     }
-    match described.filter(|described| described.has_graph()) {
-        Some(described) => of_architecture(described, is_picture, catalogue),
-        None => {
-            let error = match model.metadata().str(keys::GENERAL_ARCHITECTURE) {
-                Ok(name) => no_graph(name, catalogue),
-                Err(error) => error.into(),
-            };
-            Err(Failure::from(error).within(path))
-        }
+    if let Some(described) = described.filter(|described| described.has_graph()) {
+        return of_architecture(described, is_picture, catalogue);
     }
+    let error = match model.metadata().str(keys::GENERAL_ARCHITECTURE) {
+        Ok(name) => no_graph(name, catalogue),
+        Err(error) => error.into(),
+    };
+    Err(Failure::from(error).within(path))
 }
 
 /// Returns the computation graph in a description.

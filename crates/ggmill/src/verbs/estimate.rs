@@ -15,7 +15,6 @@ use crate::{Error, Hint, Model, Result};
 /// println!("{} bytes", found.estimate.total());
 /// # Ok::<(), ggmill::Error>(())
 /// ```
-#[expect(clippy::unnecessary_wraps, reason = "every verb can fail")]
 pub fn estimate(model: &Model) -> Result<Estimate> {
     Ok(Estimate {
         model: model.clone(),

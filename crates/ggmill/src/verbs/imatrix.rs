@@ -23,7 +23,6 @@ use crate::{Error, Model, Note, Result, check_output, write_file};
 /// ggmill::imatrix(&model)?.text(text).write("imatrix.gguf")?;
 /// # Ok::<(), ggmill::Error>(())
 /// ```
-#[expect(clippy::unnecessary_wraps, reason = "every verb can fail")]
 pub fn imatrix<'a>(model: &Model) -> Result<MakeImatrix<'a>> {
     Ok(MakeImatrix {
         model: model.clone(),

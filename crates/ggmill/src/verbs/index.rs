@@ -39,7 +39,6 @@ type WordHint<'a> = Box<dyn Fn(&Hint) -> Option<String> + Send + Sync + 'a>;
 /// println!("{} tensors", made.tensors);
 /// # Ok::<(), ggmill::Error>(())
 /// ```
-#[expect(clippy::unnecessary_wraps, reason = "every verb can fail")]
 pub fn index<'a>(paths: &[PathBuf]) -> Result<Index<'a>> {
     Ok(Index {
         paths: paths.to_vec(),

@@ -31,7 +31,6 @@ const MAX_SCORES_LEN: u64 = 1 << 30;
 /// }
 /// # Ok::<(), ggmill::Error>(())
 /// ```
-#[expect(clippy::unnecessary_wraps, reason = "every verb can fail")]
 pub fn measure<'a>(model: &Model) -> Result<Measure<'a>> {
     Ok(Measure {
         models: vec![model.clone()],

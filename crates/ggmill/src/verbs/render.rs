@@ -21,7 +21,6 @@ use crate::{Error, Hint, Model, Result};
 /// println!("{}", rendered.text());
 /// # Ok::<(), ggmill::Error>(())
 /// ```
-#[expect(clippy::unnecessary_wraps, reason = "every verb can fail")]
 pub fn render(model: &Model) -> Result<Render> {
     Ok(Render {
         templates: Templates::of(model),
@@ -88,7 +87,7 @@ impl Render {
 #[derive(Debug)]
 pub struct Templates {
     path: Option<PathBuf>,
-    templates: Vec<ModelTemplate>,
+    list: Vec<ModelTemplate>,
     tokenizer: Option<Tokenizer>,
     content: Content,
 }
@@ -104,7 +103,7 @@ impl Templates {
     pub fn of(model: &Model) -> Self {
         Self {
             path: model.path().map(ToOwned::to_owned),
-            templates: model_templates(&model.metadata()),
+            list: model_templates(&model.metadata()),
             tokenizer: model.tokenizer().ok(),
             content: Content::Model(model.clone()),
         }
@@ -116,7 +115,7 @@ impl Templates {
         let file = TemplateFile::parse(text)?;
         Ok(Self {
             path: None,
-            templates: file.templates.clone(),
+            list: file.templates.clone(),
             tokenizer: None,
             content: Content::File(file),
         })
@@ -124,7 +123,7 @@ impl Templates {
 
     /// Returns all templates, in the order of the file.
     pub fn all(&self) -> &[ModelTemplate] {
-        &self.templates
+        &self.list
     }
 
     /// Returns the tokenizer of a model if it has a usable one.
@@ -134,12 +133,12 @@ impl Templates {
 
     /// Returns the template of this name. Without a name it is the default one, or the first.
     pub fn choose(&self, name: Option<&str>) -> Result<&ModelTemplate> {
-        if self.templates.is_empty() {
+        if self.list.is_empty() {
             let error = Error::new(Kind::NotFound, "template", "the file has no chat template");
             return Err(self.located(error).with_hint(Hint::SetTemplate));
         }
-        choose_template(&self.templates, name).ok_or_else(|| {
-            let names = self.templates.iter();
+        choose_template(&self.list, name).ok_or_else(|| {
+            let names = self.list.iter();
             let names = names.map(|template| template.name.clone());
             let names = names.map(|name| name.unwrap_or_else(|| "default".to_owned())).collect();
             let message = format_args!("no template {:?}", name.unwrap_or_default());
@@ -272,7 +271,7 @@ mod files {
                 let (model, cut) = options.open_partial(path)?;
                 let found = Self::of(&model);
                 return match cut {
-                    Some(error) if found.templates.is_empty() => Err(error),
+                    Some(error) if found.list.is_empty() => Err(error),
                     cut => Ok((found, cut)),
                 };
             }

@@ -78,7 +78,8 @@ fn an_importance_matrix_is_resumed_and_merged() {
     assert_eq!(other.hint(), Some(&Hint::ChunkSize(16)), "{other}");
 
     let legacy = directory.path().join("imatrix.dat");
-    let written = ggmill::merge_imatrices(&[out.clone()]).unwrap().write(&legacy).unwrap();
+    let written =
+        ggmill::merge_imatrices(std::slice::from_ref(&out)).unwrap().write(&legacy).unwrap();
     assert_eq!(written.form(), ImatrixForm::Legacy);
     let over = ggmill::merge_imatrices(&[legacy]).unwrap().write(&out).unwrap_err();
     assert!(over.is_already_exists());
