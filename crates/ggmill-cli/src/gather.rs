@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::outcome::Failure;
 
-pub(crate) use ggmill::{group_shards as models, is_gguf_name as is_gguf, walk};
+pub(crate) use ggmill::{group_shards as models, is_gguf_name as is_gguf};
 
 /// A model's files: one, or all shards of a set that exist, in order.
 pub(crate) type Files = Vec<PathBuf>;

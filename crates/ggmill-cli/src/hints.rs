@@ -176,6 +176,30 @@ fn text(hint: &Hint) -> String {
             "`ggmill edit` sets the keys: general.basename, general.size_label, general.finetune, \
              general.version"
         }
+        Hint::CompareEmbeddings => {
+            "--against BASE gives the cosine of its embeddings with those of another model"
+        }
+        Hint::SelectPreTokenizer => "--pre NAME selects the pre-tokenizer",
+        Hint::SetTemplate => {
+            "`ggmill edit MODEL --chat-template FILE` sets one: a Jinja file, or the \
+             tokenizer_config.json of the checkpoint"
+        }
+        Hint::SetVariable(name) => return format!("--set {name}='…' sets it"),
+        Hint::SimilarKeys(keys) if keys.is_empty() => {
+            "`ggmill inspect FILE --metadata` lists the keys"
+        }
+        Hint::ExtractMatching => {
+            "only one value is printed; `ggmill extract FILE --key GLOB -o -` prints all matching \
+             entries as JSON"
+        }
+        Hint::NewIndex => "--force writes a new index",
+        Hint::UpdateOrOverwrite => "--resume updates it, --force replaces it",
+        Hint::ChunkSize(tokens) => return format!("--ctx {tokens} continues it"),
+        Hint::MergeImatrices => "-o another file, and join both with `ggmill imatrix merge`",
+        Hint::SameMatrices(true) => {
+            "add --process-output or --all-matrices, whichever it was measured with, to continue it"
+        }
+        Hint::SameMatrices(false) => "leave out --process-output or --all-matrices to continue it",
         Hint::TokenIds(before) => return token_ids(before.as_deref(), "--tokens"),
         #[cfg(feature = "remote")]
         Hint::Remote(advice) => match crate::remote::advice(advice) {
@@ -233,6 +257,7 @@ pub(crate) fn note(note: &Note) -> Cow<'static, str> {
             display_path(path)
         )
         .into(),
+        Note::NoWholeChunk(_) => format!("{note}; --chunk-size changes the size of a chunk").into(),
         Note::Rounded(chosen) => format!("{chosen}; --type F32 avoids rounding").into(),
         Note::HasEncoders => {
             "the checkpoint has vision or audio encoders; --mmproj converts them".into()

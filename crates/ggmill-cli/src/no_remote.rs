@@ -2,15 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill_core::Model;
-
-use crate::listing::Listing;
 use crate::outcome::Failure;
 
 pub(crate) fn without_cache() {}
 
 #[expect(clippy::unnecessary_wraps, reason = "with `remote` it can fail")]
 pub(crate) fn options(_: &Path) -> Result<ggmill::OpenOptions, Failure> {
+    Ok(ggmill::OpenOptions::new())
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "with `remote` it can fail")]
+pub(crate) fn options_for(_: &[PathBuf]) -> Result<ggmill::OpenOptions, Failure> {
     Ok(ggmill::OpenOptions::new())
 }
 
@@ -29,37 +31,4 @@ pub(crate) fn shown(path: &Path) -> Option<String> {
 
 pub(crate) fn file_name(_: &Path) -> Option<String> {
     None
-}
-
-fn refused<T>(path: &Path) -> Option<Result<T, Failure>> {
-    shown(path).map(|address| {
-        let message = format_args!("{address}: this program was built without `remote`");
-        Err(Failure::new(message).with_hint(Some("download the file, and use the copy".to_owned())))
-    })
-}
-
-pub(crate) fn open(path: &Path, _: bool) -> Option<Result<Model, Failure>> {
-    refused(path)
-}
-
-pub(crate) fn open_what_is_there(
-    path: &Path,
-    _: bool,
-) -> Option<Result<(Model, Option<Failure>), Failure>> {
-    refused(path)
-}
-
-pub(crate) fn salvage<T>(
-    path: &Path,
-    _: impl FnOnce(&ggmill_core::Error, &[u8]) -> T,
-) -> Option<Result<Result<Model, T>, Failure>> {
-    refused(path)
-}
-
-pub(crate) fn gguf_files(path: &Path) -> Option<Result<Vec<PathBuf>, Failure>> {
-    refused(path)
-}
-
-pub(crate) fn list(path: &Path) -> Option<Result<Listing, Failure>> {
-    refused(path)
 }

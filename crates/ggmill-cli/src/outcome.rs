@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 use ggmill::Hint;
 
 use crate::hints;
+use crate::paths::shown;
 
 /// The end of a command that did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +46,16 @@ impl Failure {
         }
     }
 
+    /// Names the file that a failure is about.
+    pub(crate) fn within(self, path: &Path) -> Self {
+        match self {
+            Self::Refused { message, hint } => {
+                Self::Refused { message: format!("{}: {message}", shown(path)), hint }
+            }
+            Self::Closed => Self::Closed,
+        }
+    }
+
     /// Adds what to do about it.
     pub(crate) fn with_hint(self, more: Option<String>) -> Self {
         match self {
@@ -66,6 +78,9 @@ impl From<ggmill::Error> for Failure {
             _ => match error.kind_name() {
                 // The error of the target of a draft model.
                 "target" => format!("--{error}"),
+                "unknown_caches" => error
+                    .to_string()
+                    .replace("what fits cannot be determined", "--fit cannot be used"),
                 "description" => {
                     error.to_string().replace("the description is of", "--arch-file describes")
                 }

@@ -8,26 +8,6 @@ use ggmill_io::{FileSink, Overwrite};
 use crate::outcome::Failure;
 use crate::paths::shown;
 
-/// A file to be written, which was checked before the work begins.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Output<'a> {
-    path: &'a Path,
-    force: bool,
-}
-
-impl<'a> Output<'a> {
-    /// Checks the output: see [`look_ahead`].
-    pub(crate) fn new(path: &'a Path, inputs: &[PathBuf], force: bool) -> Result<Self, Failure> {
-        look_ahead(path, inputs, force)?;
-        Ok(Self { path, force })
-    }
-
-    /// Starts the file, for this many bytes.
-    pub(crate) fn start(self, inputs: &[PathBuf], len: u64) -> Result<FileSink, Failure> {
-        start(self.path, inputs, self.force, len)
-    }
-}
-
 /// Refuses, before the work begins, what no amount of work would change about writing a file: it is
 /// one of the inputs, its directory is missing or not writable, the path leads to no file, or it
 /// exists and `force` is not set.

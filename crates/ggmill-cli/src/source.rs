@@ -1,56 +1,46 @@
-//! Opening what the user named, and saying what it is when it is not a GGUF file.
+//! Opens models by path, address or from standard input; hints say what a file is if it is not GGUF.
 
 use std::io;
 use std::path::Path;
 
 use ggmill::Hint;
-use ggmill_core::{ErrorKind, Model, RawStr};
 use ggmill_inspect::{FileKind, SNIFFED, sniff};
 use ggmill_io::RandomAccess;
 
-use crate::content::hint_for_content;
 use crate::outcome::Failure;
 use crate::remote;
 
 /// Opens a path; `-` is standard input, of which just the header is read. A set of shards is opened
 /// whole unless it is to be `alone`.
-pub(crate) fn open(path: &Path, alone: bool) -> Result<Model, Failure> {
+pub(crate) fn open(path: &Path, alone: bool) -> Result<ggmill::Model, Failure> {
     if path.as_os_str() == "-" {
         return read_input();
     }
-    if let Some(opened) = remote::open(path, alone) {
-        return opened;
-    }
-    let opened = if alone { ggmill_io::open_alone(path) } else { ggmill_io::open(path) };
-    opened.map_err(|error| Failure::new(&error).with_hint(hint(&error)))
+    Ok(remote::options(path)?.alone(alone).open(path)?)
 }
 
-/// Opens a path as [`open`] does. A file that ends too early is opened with what is there, and
-/// comes with what is wrong with it.
-pub(crate) fn open_what_is_there(
+/// Opens a path as [`open`] does. A file that ends too early is opened as far as it goes, and comes
+/// with the failure that says so.
+pub(crate) fn open_partial(
     path: &Path,
     alone: bool,
-) -> Result<(Model, Option<Failure>), Failure> {
+) -> Result<(ggmill::Model, Option<Failure>), Failure> {
     if path.as_os_str() == "-" {
-        return open(path, alone).map(|model| (model, None));
+        return read_input().map(|model| (model, None));
     }
-    if let Some(opened) = remote::open_what_is_there(path, alone) {
-        return opened;
-    }
-    let opened = if alone { ggmill_io::open_alone(path) } else { ggmill_io::open(path) };
-    opened.map(|model| (model, None)).or_else(|error| {
-        let failure = Failure::new(&error).with_hint(hint(&error));
-        let is_cut = error.kind() == ggmill_io::ErrorKind::Format(ErrorKind::Truncated)
-            && error.path() == path;
-        match ggmill_io::salvage(path) {
-            Ok(model) if is_cut => Ok((model, Some(failure))),
-            _ => Err(failure),
-        }
-    })
+    let (model, error) = remote::options(path)?.alone(alone).open_partial(path)?;
+    Ok((model, error.map(Failure::from)))
 }
 
-/// The bytes that standard input has from here on, where it is a file: `ggmill inspect - <
-/// model.gguf`.
+/// Opens a path as [`open`] does, to read nothing but its header, which must be complete.
+pub(crate) fn open_header(path: &Path) -> Result<ggmill::Model, Failure> {
+    if path.as_os_str() == "-" {
+        return read_input();
+    }
+    Ok(remote::options(path)?.open_header(path)?)
+}
+
+/// Returns the remaining length of standard input if it is a file: `ggmill inspect - < model.gguf`.
 #[cfg(unix)]
 fn input_len() -> Option<u64> {
     use std::os::fd::AsFd as _;
@@ -64,17 +54,10 @@ fn input_len() -> Option<u64> {
     None
 }
 
-/// Reads just the header.
-fn read_input() -> Result<Model, Failure> {
-    let failed =
-        |error: &dyn std::fmt::Display| Failure::new(format_args!("standard input: {error}"));
-    let read =
-        ggmill_io::open_stream(io::stdin().lock(), input_len()).map_err(|error| failed(&error))?;
-    if read.beginning.is_empty() {
-        return Err(failed(&"there is no data"));
-    }
-    read.model
-        .map_err(|error| failed(&error).with_hint(hint_for_content(&error, &read.beginning, None)))
+/// Reads the header of a model from standard input.
+fn read_input() -> Result<ggmill::Model, Failure> {
+    let read = ggmill::Model::read_header(io::stdin().lock(), input_len(), "-");
+    read.map_err(|error| Failure::from(error).within(Path::new("standard input")))
 }
 
 /// Opens a model to read all of it.
@@ -100,82 +83,12 @@ pub(crate) fn refuse_input(path: &Path) -> Result<(), Failure> {
     )))
 }
 
-/// Opens a model to read all of it, as [`open_model`] does.
-pub(crate) fn open_whole(path: &Path) -> Result<Model, Failure> {
-    refuse_input(path)?;
-    if let Some(opened) = remote::open(path, false) {
-        return opened;
-    }
-    ggmill_io::open(path).map_err(|error| {
-        // What is said of standard input and of single shards is for commands that only look.
-        let is_about_content =
-            path.is_dir() || matches!(error.kind(), ggmill_io::ErrorKind::Format(_));
-        Failure::new(&error).with_hint(is_about_content.then(|| hint(&error)).flatten())
-    })
-}
-
-/// Opens what can be known of one file that may be broken. What is not GGUF at all is told by its
-/// error and its first bytes.
-pub(crate) fn salvage<T>(
-    path: &Path,
-    not_gguf: impl Fn(&ggmill_core::Error, &[u8]) -> T,
-) -> Result<Result<Model, T>, Failure> {
-    if let Some(opened) = remote::salvage(path, &not_gguf) {
-        return opened;
-    }
-    ggmill_io::salvage(path).map(Ok).or_else(|error| match error.format_error() {
-        Some(format) => Ok(Err(not_gguf(format, &beginning(path).unwrap_or_default()))),
-        None => Err(Failure::new(&error)),
-    })
-}
-
-/// A hint about a file that could not be opened.
-fn hint(error: &ggmill_io::Error) -> Option<String> {
-    let path = error.path();
-    match error.kind() {
-        ggmill_io::ErrorKind::Io if path.is_dir() => hint_for_directory(path),
-        ggmill_io::ErrorKind::Io if path.exists() && !path.is_file() => {
-            Some("this is not a regular file; pass it as standard input, with - as FILE".to_owned())
-        }
-        ggmill_io::ErrorKind::Shards => Some("--alone inspects one file by itself".to_owned()),
-        ggmill_io::ErrorKind::Format(_) => hint_for_content(
-            error.format_error()?,
-            &beginning(path)?,
-            path.file_name().and_then(|name| name.to_str()),
-        ),
-        _ => None,
-    }
-}
-
 /// Describes a regular file by its first bytes.
 pub(crate) fn what_it_is(path: &Path) -> Option<FileKind> {
     sniff(&beginning(path)?, path.file_name().and_then(|name| name.to_str()))
 }
 
 /// The first bytes of a regular file, as many as tell what it is.
-pub(crate) fn beginning(path: &Path) -> Option<Vec<u8>> {
+fn beginning(path: &Path) -> Option<Vec<u8>> {
     RandomAccess::open(path).ok()?.beginning(SNIFFED).ok()
-}
-
-/// The files in a directory that could have been meant.
-fn hint_for_directory(directory: &Path) -> Option<String> {
-    const SHOWN: usize = 4;
-    if directory.join("config.json").is_file() {
-        return Some(
-            "this is a checkpoint directory; `ggmill convert` converts it to GGUF".to_owned(),
-        );
-    }
-    let files =
-        std::fs::read_dir(directory).ok()?.filter_map(|entry| Some(entry.ok()?.file_name()));
-    let mut names: Vec<_> = files
-        .filter(|name| Path::new(name).extension().is_some_and(|extension| extension == "gguf"))
-        .collect();
-    names.sort_unstable();
-    let shown: Vec<String> = names
-        .iter()
-        .take(SHOWN)
-        .map(|name| RawStr::new(name.as_encoded_bytes()).to_string())
-        .collect();
-    let more = if names.len() > SHOWN { ", …" } else { "" };
-    (!shown.is_empty()).then(|| format!("GGUF files in this directory: {}{more}", shown.join(", ")))
 }

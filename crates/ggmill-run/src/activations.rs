@@ -1,4 +1,4 @@
-//! Sums of squared activations of matrices: what an importance matrix is made of.
+//! Sums of squared activations of matrices, from which an importance matrix is made.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -9,14 +9,15 @@ use rayon::iter::{
 use rayon::slice::ParallelSliceMut as _;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::measure::Divided;
 use crate::program::Program;
+use crate::run::Runner;
 
-/// What the names of the matrices of blocks begin with: those of a decoder alone, and those of an
-/// encoder and a decoder.
+/// The prefixes of matrices in blocks: of a decoder-only model, of an encoder and of its decoder.
 const BLOCKS: [&str; 3] = ["blk.", "enc.blk.", "dec.blk."];
 /// The matrix of the output.
 const OUTPUT: &str = "output.weight";
-/// Columns that one task adds up: some cache lines of a row.
+/// The number of columns that one task adds up: a few cache lines of a row.
 const PIECE: usize = 64;
 
 /// Which matrices of a model are measured.
@@ -44,18 +45,18 @@ impl Matrices {
             }
     }
 
-    /// Whether the output of the model is computed for them.
+    /// Returns `true` if the output of the model must be computed.
     pub(crate) fn need_output(self) -> bool {
         self != Self::Blocks
     }
 }
 
-/// For each matrix of a model the sums of the squares of what it was multiplied with, column by
-/// column, and how many rows went into them.
+/// The sums of squared activations of each matrix of a model, by column, and the number of rows that were
+/// added up.
 ///
-/// The matrices of experts have sums and counts of their own, of the tokens that were routed to
-/// them, as llama-imatrix has them. Sums are of double precision and in the order of the tokens, so
-/// they do not depend on threads, or on how many chunks are run at once.
+/// Each expert has its own sums and counts, of the tokens that were routed to it, as in llama-imatrix.
+/// Sums have double precision and are computed in the order of the tokens, so they do not depend on the
+/// number of threads or of chunks that are run at once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Activations {
     measured: Matrices,
@@ -71,25 +72,25 @@ pub struct TensorActivations {
     pub name: String,
     /// The sums of squares: a row of columns for each matrix of the tensor.
     pub sums: Vec<f64>,
-    /// For each matrix how many rows of activations went into its sums.
+    /// The number of rows of activations in the sums of each matrix.
     pub counts: Vec<u64>,
 }
 
 impl Activations {
-    /// The fewest tokens of a chunk: llama-imatrix does not count shorter ones.
+    /// The minimum number of tokens in a chunk: llama-imatrix does not count shorter chunks.
     pub const LEAST: usize = 16;
 
-    /// The tensors, in the order in which the model has them.
+    /// Returns the tensors in the order of the graph's weights.
     pub fn tensors(&self) -> impl ExactSizeIterator<Item = &TensorActivations> {
         self.by_weight.values()
     }
 
-    /// Sums of nothing yet.
+    /// Returns empty sums.
     pub(crate) fn new(measured: Matrices) -> Self {
         Self { measured, by_weight: BTreeMap::new() }
     }
 
-    /// Adds what a matrix is multiplied with; `places` are the experts of each token.
+    /// Adds the activations of a matrix; `places` are the experts of each token.
     pub(crate) fn add(
         &mut self,
         program: &Program<'_>,
@@ -128,7 +129,7 @@ impl TensorActivations {
         Ok(Self { name: name.to_owned(), sums, counts: vec![0; matrices] })
     }
 
-    /// How many of the matrices nothing was multiplied with.
+    /// Returns the number of matrices without activations, such as experts that were never used.
     pub fn unused(&self) -> usize {
         self.counts.iter().filter(|&&count| count == 0).count()
     }
@@ -143,7 +144,7 @@ impl TensorActivations {
         self.counts[0] += (values.len() / columns) as u64;
     }
 
-    /// The rows of each expert: there is one for each choice, or one for all choices of a token.
+    /// Adds the rows of each expert. There is a row for each choice, or one for all choices of a token.
     fn add_of_experts(&mut self, values: &[f32], columns: usize, places: &[u32]) {
         let rows = values.len() / columns;
         let choices_of_a_row = places.len().checked_div(rows).unwrap_or(1).max(1);
@@ -163,4 +164,46 @@ fn add_squares(sums: &mut [f64], row: &[f32]) {
     for (sum, &value) in sums.iter_mut().zip(row) {
         *sum += f64::from(value) * f64::from(value);
     }
+}
+
+/// Runs a model over chunks of a text, and adds up the squared activations of these matrices. `watch` is
+/// called with the sums so far and the number of finished chunks, after each group of chunks that were
+/// run together. An error from it ends the run.
+///
+/// For a model that takes two texts, the source is the first half of each chunk and the token after it.
+///
+/// Fails for chunks of fewer than [`Activations::LEAST`] tokens, for activations that are not
+/// finite, for a file that changed while it was read, and as [`Runner::states`] does.
+pub fn activations<E: From<Error>>(
+    runner: &Runner,
+    program: &Program<'_>,
+    chunks: &[Vec<u32>],
+    matrices: Matrices,
+    mut watch: impl FnMut(&Activations, usize) -> Result<(), E>,
+) -> Result<Activations, E> {
+    let mut found = Activations::new(matrices);
+    let shortest = chunks.iter().map(Vec::len).min().unwrap_or(0);
+    if shortest < Activations::LEAST {
+        let message =
+            format!("chunks of {shortest} tokens, expected at least {}", Activations::LEAST);
+        return Err(Error::new(ErrorKind::TooShort, message).into());
+    }
+    let longest = chunks.iter().map(Vec::len).max().unwrap_or(0);
+    let outputs = if matrices.need_output() { longest as u64 } else { 0 };
+    let at_once = runner.texts_with(program, longest as u64, outputs)?;
+    let mut done = 0;
+    for texts in chunks.chunks(at_once) {
+        let divided = Divided::of(program, texts)?;
+        let (tokens, sources) = (divided.texts(), divided.sources());
+        let states = runner.states_into(program, &tokens, sources, Some(&mut found))?;
+        if matrices.need_output() {
+            for (number, text) in tokens.iter().enumerate() {
+                runner.output_into(program, &states, number, 0..text.len(), Some(&mut found))?;
+            }
+        }
+        done += texts.len();
+        program.verify()?;
+        watch(&found, done)?;
+    }
+    Ok(found)
 }

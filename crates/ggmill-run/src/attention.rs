@@ -1,67 +1,67 @@
-//! Attention of queries to keys and values.
+//! Attention: scores, position biases by distance (T5), and the tokens that an indexer picks.
 
 use core::ops::Range;
 
-use ggmill_arch::graph::{Attention, Extent};
+use ggmill_arch::graph::{Attention, Buckets, Extent, Pick};
 use ggmill_quant::{Isa, Panels, Rows, functions};
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 
-use crate::biases::Biases;
-use crate::error::{Result, room};
+use crate::error::{Error, Result, room};
+use crate::matrix::HIGH;
 
-/// Queries of one task. Their scores with the keys that they attend to are there at once.
-pub(crate) const QUERIES: usize = crate::sizes::HIGH;
+/// The number of queries of one task. Their scores are in memory at the same time.
+pub(crate) const QUERIES: usize = HIGH;
 
-/// Queries, keys and values of all texts, and what each has for a token.
+/// Queries, keys and values of all texts, each with its extent per token.
 pub(crate) struct Operands<'a> {
     pub(crate) queries: (&'a [f32], Extent),
     pub(crate) keys: (&'a [f32], Extent),
     pub(crate) values: (&'a [f32], Extent),
-    /// Keys and values that the first tokens of runs have, as many as tokens.
+    /// Keys and values of runs of tokens: those at the first token of a run are used.
     pub(crate) runs: Option<[&'a [f32]; 2]>,
 }
 
-/// What scores have beside them, for each head.
+/// Optional operands, for each head.
 pub(crate) struct Extra<'a> {
-    /// A score that belongs to no token.
+    /// An additional score that belongs to no token (an attention sink).
     pub(crate) sinks: Option<&'a [f32]>,
-    /// Numbers by distance, a row for each bucket.
+    /// Biases by distance, a row for each bucket.
     pub(crate) buckets: Option<&'a [f32]>,
     /// The tokens that each token is restricted to.
     pub(crate) picks: Option<Picks<'a>>,
 }
 
-/// What was picked for all tokens.
+/// The runs of tokens that an indexer picked, for all tokens.
 #[derive(Clone, Copy)]
 pub(crate) struct Picks<'a> {
-    /// Runs of tokens, in order, as many for each head of each token.
+    /// The numbers of the runs in ascending order, the same number for each head of each token.
     pub(crate) places: &'a [u32],
-    /// How many heads picked.
+    /// The number of heads that picked.
     pub(crate) heads: usize,
-    /// The tokens of a run.
+    /// The number of tokens in a run.
     pub(crate) of_run: usize,
 }
 
 impl<'a> Picks<'a> {
-    /// The place where fewer are picked.
+    /// Fills the places of a head that picked fewer runs.
     pub(crate) const NONE: u32 = u32::MAX;
 
-    /// What a head picked for a token, where there are so many tokens.
+    /// Returns the runs that a head picked for a token, of `tokens` tokens.
     pub(crate) fn of(&self, token: usize, head: usize, tokens: usize) -> &'a [u32] {
         let count = self.places.len() / (tokens * self.heads).max(1);
         &self.places[(token * self.heads + head) * count..][..count]
     }
 }
 
-/// Some queries of a text: the text, the first of them, and the room for their results.
+/// Some queries of a text: the number of the text, the first query, and the buffer for the results.
 struct Task<'a> {
     text: usize,
     first: usize,
     out: &'a mut [f32],
 }
 
-/// Writes the results of all heads for the tokens of all texts. Each text is there with the one that
-/// its tokens attend to: itself, or its source.
+/// Writes the results of all heads for the tokens of all texts. Each text comes with the text that its
+/// tokens attend to: itself, or its source.
 pub(crate) fn attention(
     isa: Isa,
     options: &Attention,
@@ -83,10 +83,10 @@ pub(crate) fn attention(
             let (mut arranged_keys, mut arranged_values) = (Panels::default(), Panels::default());
             arranged_keys.pack_rows(&rows_of((keys, k), &text, step, head)?)?;
             arranged_values.pack_transposed(&rows_of((values, v), &text, step, head)?)?;
-            Ok::<_, crate::Error>((arranged_keys, arranged_values))
+            Ok::<_, Error>((arranged_keys, arranged_values))
         };
         let runs = operands.runs.map(|runs| of(runs, run)).transpose()?;
-        Ok::<_, crate::Error>((of([operands.keys.0, operands.values.0], 1)?, runs))
+        Ok::<_, Error>((of([operands.keys.0, operands.values.0], 1)?, runs))
     };
     let arranged: Vec<Arranged> = arranged.into_par_iter().map(arrange).collect::<Result<_>>()?;
     let width = heads * operands.values.1.length as usize;
@@ -99,7 +99,7 @@ pub(crate) fn attention(
             tasks.push(Task { text, first: number * QUERIES, out });
         }
     }
-    // The later ones of a text take longer.
+    // The last tasks of a text take longest, so they start first.
     tasks.reverse();
     let longest = texts.iter().map(|(text, _)| text.len()).max().unwrap_or(0);
     let biases = Biases::new(options, extra.buckets, heads, longest)?;
@@ -121,7 +121,7 @@ pub(crate) fn attention(
     })
 }
 
-/// How much less a head attends to a token for each token between, with ALiBi.
+/// Returns the ALiBi slope of a head: the amount that is subtracted from a score per token of distance.
 fn slope(most: f32, heads: usize, head: usize) -> f32 {
     if most <= 0.0 {
         return 0.0;
@@ -135,7 +135,7 @@ fn slope(most: f32, heads: usize, head: usize) -> f32 {
     }
 }
 
-/// The numbers of a head for some tokens, of which each `step`-th counts.
+/// Returns the rows of a head for every `step`-th of some tokens.
 fn rows_of<'a>(
     (values, extent): (&'a [f32], Extent),
     tokens: &Range<usize>,
@@ -147,7 +147,7 @@ fn rows_of<'a>(
     Ok(Rows::new(values, tokens.len() / step.max(1), step.saturating_mul(width), length)?)
 }
 
-/// Keys and values of a head over a text, and those of its runs where there are some.
+/// Packed keys and values of a head over a text, and those of its runs if there are some.
 type Arranged = ((Panels, Panels), Option<(Panels, Panels)>);
 
 /// A head over a text.
@@ -158,15 +158,15 @@ struct Head<'a> {
     slope: f32,
     biases: Option<&'a Biases<'a>>,
     sink: Option<f32>,
-    /// What it is restricted to, by which of the heads that pick, and how many tokens all texts have.
+    /// The picked runs, the number of the head that picked them, and the number of tokens of all texts.
     picks: Option<(Picks<'a>, usize, usize)>,
-    /// Keys and values, of so many tokens.
+    /// Keys and values of `tokens` tokens.
     arranged: &'a Arranged,
     tokens: usize,
 }
 
-/// The tokens or runs that a token attends to, where they are not all, and their scores: the same
-/// memory for one token after the other.
+/// Buffers for the tokens or runs that a token attends to if it does not attend to all, and their
+/// scores. They are reused for the next token.
 #[derive(Default)]
 struct Taken {
     places: Vec<usize>,
@@ -181,8 +181,8 @@ impl Taken {
 }
 
 impl Head<'_> {
-    /// Writes the results of some queries, from `first` on: `width` numbers for each in `out`, of
-    /// which those of this head.
+    /// Writes the results of this head for the queries from `first` on into `out`, which has rows of
+    /// `width` numbers for all heads.
     fn queries(
         &self,
         queries: (&[f32], Extent),
@@ -195,11 +195,11 @@ impl Head<'_> {
         let ((keys, values), runs) = self.arranged;
         let count = out.len() / width;
         let tokens = text.start + first..text.start + first + count;
-        // The keys that any of these queries attends to.
+        // The keys that any of these queries attends to, from the beginning of a panel on.
         let start = self.visible(first).start / Panels::WIDTH * Panels::WIDTH;
         let end = self.visible(first + count - 1).end;
         let seen = end - start;
-        // Before their scores those of the runs.
+        // A row has the scores of runs, then those of tokens.
         let of_runs = runs.as_ref().map_or(0, |_| self.runs_before(first + count));
         let width_of_row = of_runs + seen;
         if scores.len() < count * width_of_row {
@@ -251,13 +251,13 @@ impl Head<'_> {
         Ok(())
     }
 
-    /// How many whole runs there are in so many tokens.
+    /// Returns the number of whole runs in `tokens` tokens.
     fn runs_before(&self, tokens: usize) -> usize {
         tokens / usize::try_from(self.options.run.max(1)).unwrap_or(usize::MAX)
     }
 
-    /// Turns the scores of a token with whole runs, of which some may be picked, and with tokens into
-    /// their shares.
+    /// Replaces the scores of a token by their softmax, over the whole runs (or the picked ones) and the
+    /// tokens together.
     fn weigh_with_runs(
         &self,
         token: usize,
@@ -285,7 +285,7 @@ impl Head<'_> {
         row.copy_from_slice(shares);
     }
 
-    /// The tokens that a token attends to.
+    /// Returns the tokens that a token attends to, by the mask: causal, window, chunk.
     fn visible(&self, token: usize) -> Range<usize> {
         let (options, tokens) = (self.options, self.tokens);
         let (window, chunk) = (options.window as usize, options.chunk as usize);
@@ -304,8 +304,8 @@ impl Head<'_> {
         seen
     }
 
-    /// The same for the picked ones alone, in order; all others have no share. Nothing is masked but
-    /// later tokens, so a row begins with the first token of the text.
+    /// Replaces the scores of the picked tokens by their softmax, and the others by 0. Only later tokens
+    /// are masked, so a row begins with the first token of the text.
     fn weigh_some(
         &self,
         token: usize,
@@ -329,12 +329,12 @@ impl Head<'_> {
         }
     }
 
-    /// Turns the scores of a token with those from `start` on into their shares in its result.
+    /// Replaces the scores of a token with the tokens from `start` on by their softmax.
     fn weigh(&self, token: usize, start: usize, row: &mut [f32]) {
         self.adjust(token, start.., row);
     }
 
-    /// The same for the scores of these places.
+    /// Scales scores, adds the biases for these places, and replaces them by their softmax.
     fn adjust(&self, token: usize, places: impl Iterator<Item = usize>, row: &mut [f32]) {
         let options = self.options;
         if row.is_empty() {
@@ -357,5 +357,271 @@ impl Head<'_> {
             }
         }
         functions::softmax(self.isa, row, 1.0, self.sink);
+    }
+}
+
+/// Returns the relative position bucket, of `count`, for a distance; from `far` on it is the last one.
+/// If attention is not causal, the second half of the buckets is for `later` tokens
+/// (`llama_relative_position_bucket` in `src/llama-graph.cpp`).
+fn row(count: u64, far: u64, distance: u64, later: bool, causal: bool) -> u64 {
+    let half = if causal { count } else { count / 2 };
+    let exact = half / 2;
+    let start = if later && !causal { half } else { 0 };
+    if distance < exact {
+        return start + distance;
+    }
+    // The same precisions as in the reference.
+    let ratio = |distance: u64| distance as f64 / exact as f64;
+    let part = f64::from(libm::logf(ratio(distance) as f32)) / libm::log(ratio(far));
+    let place = exact + ((half - exact) as f64 * part).floor() as u64;
+    start + place.min(half - 1)
+}
+
+/// Biases that are added to scores by distance.
+pub(crate) struct Biases<'a> {
+    /// A row for each bucket, with a number for each head.
+    values: &'a [f32],
+    heads: usize,
+    /// The bucket of each distance, for earlier and for later tokens.
+    earlier: Vec<usize>,
+    later: Vec<usize>,
+}
+
+impl<'a> Biases<'a> {
+    pub(crate) fn new(
+        options: &Attention,
+        values: Option<&'a [f32]>,
+        heads: usize,
+        longest: usize,
+    ) -> Result<Option<Self>> {
+        let (Some(buckets), Some(values)) = (options.buckets, values) else { return Ok(None) };
+        let by_distance = |later: bool| {
+            let mut rows = Vec::new();
+            rows.try_reserve_exact(longest).map_err(|_| Error::memory(longest))?;
+            let Buckets { count, distance: far, .. } = buckets;
+            let bucket = |distance| row(count, far, distance, later, options.causal);
+            rows.extend((0..longest as u64).map(|distance| bucket(distance) as usize));
+            Ok::<_, Error>(rows)
+        };
+        Ok(Some(Self { values, heads, earlier: by_distance(false)?, later: by_distance(true)? }))
+    }
+
+    /// Returns the bias of the score of a token with another one.
+    pub(crate) fn of(&self, head: usize, token: usize, other: usize) -> f32 {
+        let rows = if other > token { &self.later } else { &self.earlier };
+        self.values[rows[token.abs_diff(other)] * self.heads + head]
+    }
+}
+
+/// Returns the number of tokens that are picked together.
+pub(crate) fn run_length(options: Pick) -> usize {
+    usize::try_from(options.block.max(1)).unwrap_or(usize::MAX)
+}
+
+/// The operands of an indexer: queries and keys of all texts, and for each head of the queries a weight
+/// if the scores of the heads are added up.
+pub(crate) struct Indexer<'a> {
+    pub(crate) queries: (&'a [f32], Extent),
+    pub(crate) keys: (&'a [f32], Extent),
+    pub(crate) weights: Option<&'a [f32]>,
+}
+
+/// Returns the runs of tokens with the greatest scores for each token, up to the run of the token, in
+/// the order of the text.
+pub(crate) fn pick(
+    isa: Isa,
+    options: Pick,
+    operands: &Indexer<'_>,
+    texts: &[Range<usize>],
+) -> Result<Vec<u32>> {
+    let heads = operands.queries.1.parts.unwrap_or(1) as usize;
+    let results = if options.weighted { 1 } else { heads };
+    let longest = texts.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
+    let total: usize = texts.iter().map(ExactSizeIterator::len).sum();
+    let runs = longest.div_ceil(run_length(options)) as u64;
+    // The incomplete run of the token itself is always picked, in addition.
+    let count = (options.count.min(runs) + u64::from(options.whole)) as usize;
+    let size = total * results * count;
+    let mut places = Vec::new();
+    places.try_reserve_exact(size).map_err(|_| Error::memory(size))?;
+    places.resize(size, Picks::NONE);
+    let width = results * count;
+    let mut rest = &mut places[..];
+    for text in texts {
+        let (out, others) = rest.split_at_mut(text.len() * width);
+        rest = others;
+        let mut keys = Panels::default();
+        let (values, length) = (operands.keys.0, operands.keys.1.elements() as usize);
+        let values = values.get(text.start * length..).unwrap_or_default();
+        let step = if options.whole { run_length(options) } else { 1 };
+        let stride = step.saturating_mul(length);
+        keys.pack_rows(&Rows::new(values, text.len() / step, stride, length)?)?;
+        let tasks: Vec<(usize, &mut [u32])> =
+            out.chunks_mut((QUERIES * width).max(1)).enumerate().collect();
+        tasks.into_par_iter().try_for_each(|(number, out)| {
+            let work = Work { isa, options, operands, keys: &keys, heads, results, count };
+            work.queries(text, number * QUERIES, out)
+        })?;
+    }
+    Ok(places)
+}
+
+/// Picks from the keys of a text.
+struct Work<'a> {
+    isa: Isa,
+    options: Pick,
+    operands: &'a Indexer<'a>,
+    keys: &'a Panels,
+    heads: usize,
+    /// The number of heads that pick, and of runs that each picks.
+    results: usize,
+    count: usize,
+}
+
+impl Work<'_> {
+    /// Picks for the tokens of a text from `first` on.
+    fn queries(&self, text: &Range<usize>, first: usize, out: &mut [u32]) -> Result<()> {
+        let width = self.results * self.count;
+        let tokens = out.len() / width.max(1);
+        let seen = self.keys_for(first + tokens);
+        let mut scores = room(tokens * seen)?;
+        let mut sums = room(tokens * seen)?;
+        let length = self.operands.queries.1.length as usize;
+        for head in 0..self.heads {
+            let start = ((text.start + first) * self.heads + head) * length;
+            let queries = self.operands.queries.0.get(start..).unwrap_or_default();
+            let left = Rows::new(queries, tokens, self.heads * length, length)?;
+            self.keys.multiply_part(self.isa, 0..seen, 0..length, &left, &mut scores, seen)?;
+            match self.operands.weights {
+                Some(weights) => {
+                    for token in 0..tokens {
+                        let weight = weights[(text.start + first + token) * self.heads + head];
+                        let row = token * seen..(token + 1) * seen;
+                        for (sum, score) in sums[row.clone()].iter_mut().zip(&scores[row]) {
+                            *sum += score.max(0.0) * weight;
+                        }
+                    }
+                }
+                None => {
+                    for token in 0..tokens {
+                        let out = &mut out[token * width + head * self.count..][..self.count];
+                        self.choose(&scores[token * seen..], first + token, out);
+                    }
+                }
+            }
+        }
+        if self.operands.weights.is_some() {
+            for token in 0..tokens {
+                let out = &mut out[token * width..][..self.count];
+                self.choose(&sums[token * seen..], first + token, out);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the number of keys of `tokens` tokens.
+    fn keys_for(&self, tokens: usize) -> usize {
+        if self.options.whole { tokens / run_length(self.options) } else { tokens }
+    }
+
+    /// Writes the runs with the greatest scores in the order of the text. The score of a run is that of
+    /// its best token; of equal runs the first is preferred, and NaN comes last. If only whole runs have
+    /// keys, the incomplete run of the token is added.
+    fn choose(&self, scores: &[f32], token: usize, out: &mut [u32]) {
+        let Pick { whole, .. } = self.options;
+        let run = run_length(self.options);
+        let best: Vec<f32> = scores[..self.keys_for(token + 1)]
+            .chunks(if whole { 1 } else { run })
+            .map(|run| run.iter().copied().fold(f32::NAN, f32::max))
+            .collect();
+        let local = usize::try_from(self.options.local).unwrap_or(usize::MAX);
+        let near = best.len().saturating_sub(local);
+        let mut order: Vec<u32> = (0u32..).take(best.len()).collect();
+        let count = out.len() - usize::from(whole);
+        if count < order.len() {
+            order.select_nth_unstable_by(count, |&a, &b| {
+                let (x, y) = (a as usize, b as usize);
+                let far = (x < near).cmp(&(y < near));
+                let (p, q) = (best[x], best[y]);
+                let by_number = q.partial_cmp(&p).unwrap_or_else(|| p.is_nan().cmp(&q.is_nan()));
+                far.then(by_number).then(a.cmp(&b))
+            });
+            order.truncate(count);
+            order.sort_unstable();
+        }
+        if whole && !(token + 1).is_multiple_of(run) {
+            order.push((token / run) as u32);
+        }
+        for (out, place) in out.iter_mut().zip(order) {
+            *out = place;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where buckets begin, by the distance: what `llama_relative_position_bucket` of libllama
+    /// (llama-cpp-python 0.3.36, called with ctypes) gives for distances below 300.
+    #[test]
+    fn distances_are_in_the_buckets_of_the_reference() {
+        const HALF: [(u64, u64); 16] = [
+            (0, 0),
+            (1, 1),
+            (2, 2),
+            (3, 3),
+            (4, 4),
+            (5, 5),
+            (6, 6),
+            (7, 7),
+            (8, 8),
+            (12, 9),
+            (16, 10),
+            (23, 11),
+            (32, 12),
+            (46, 13),
+            (64, 14),
+            (91, 15),
+        ];
+        const CAUSAL: [(u64, u64); 17] = [
+            (15, 15),
+            (16, 16),
+            (19, 17),
+            (21, 18),
+            (24, 19),
+            (27, 20),
+            (31, 21),
+            (35, 22),
+            (40, 23),
+            (46, 24),
+            (52, 25),
+            (59, 26),
+            (67, 27),
+            (77, 28),
+            (87, 29),
+            (99, 30),
+            (113, 31),
+        ];
+        const SEVEN: [(u64, u64); 7] = [(0, 0), (1, 1), (2, 2), (3, 3), (8, 4), (20, 5), (51, 6)];
+        type Starts = [(u64, u64)];
+        let cases: [(u64, bool, &Starts); 4] = [
+            (32, false, &HALF),
+            (32, true, &CAUSAL),
+            (8, false, &[(0, 0), (1, 1), (2, 2), (16, 3)]),
+            (7, true, &SEVEN),
+        ];
+        for (count, causal, starts) in cases {
+            for (place, &(start, expected)) in starts.iter().enumerate() {
+                let end = starts.get(place + 1).map_or(300, |next| next.0);
+                for distance in start..end {
+                    assert_eq!(row(count, 128, distance, false, causal), expected, "{distance}");
+                    if !causal {
+                        let later = row(count, 128, distance, true, causal);
+                        assert_eq!(later, expected + count / 2, "{distance}");
+                    }
+                }
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Operations on the numbers of each token by itself.
+//! Operations on each token independently.
 
 use ggmill_arch::graph::{Arithmetic, Extent, Function, Groups};
 use ggmill_quant::{Isa, functions};
@@ -9,10 +9,10 @@ use rayon::slice::{ParallelSlice as _, ParallelSliceMut as _};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Numbers that one task works on.
+/// The number of elements that one task processes.
 const PIECE: usize = 1 << 14;
 
-/// A function of each number.
+/// Applies a function to each element.
 pub(crate) fn apply(isa: Isa, function: Function, values: &mut [f32]) {
     fn each(values: &mut [f32], function: impl Fn(f32) -> f32) {
         for value in values {
@@ -39,14 +39,14 @@ pub(crate) fn apply(isa: Isa, function: Function, values: &mut [f32]) {
     });
 }
 
-/// Holds each number between two others.
+/// Clamps each element to `[low, high]`.
 pub(crate) fn clamp(values: &mut [f32], low: f32, high: f32) {
     for value in values {
         *value = value.clamp(low, high);
     }
 }
 
-/// The gated unit of gpt-oss.
+/// The gated activation of gpt-oss (SwiGLU with clamping).
 pub(crate) fn swiglu_oai(gate: &mut [f32], values: &[f32]) {
     const ALPHA: f32 = 1.702;
     const LIMIT: f32 = 7.0;
@@ -58,7 +58,7 @@ pub(crate) fn swiglu_oai(gate: &mut [f32], values: &[f32]) {
     });
 }
 
-/// The four operators, each compiled into the loop that it is used in.
+/// Combines elements with an operator. Each operator is a separate loop, so that it is vectorized.
 fn combine(with: Arithmetic, values: &mut [f32], others: impl Iterator<Item = f32>, left: bool) {
     fn each(
         values: &mut [f32],
@@ -81,8 +81,8 @@ fn combine(with: Arithmetic, values: &mut [f32], others: impl Iterator<Item = f3
     }
 }
 
-/// An operand and another one, of which each number is for `repeat` numbers of the first; `left`
-/// says whether the other one is the left one.
+/// Combines two operands in place. Each element of `others` applies to `repeat` elements of `values`; with
+/// `left` it is the left operand.
 pub(crate) fn arithmetic(
     with: Arithmetic,
     values: &mut [f32],
@@ -99,14 +99,14 @@ pub(crate) fn arithmetic(
     }
 }
 
-/// An operand and a number.
+/// Combines each element with a number.
 pub(crate) fn with_number(with: Arithmetic, values: &mut [f32], number: f32, left: bool) {
     let pieces = values.par_chunks_mut(PIECE);
     pieces.for_each(|values| combine(with, values, core::iter::repeat(number), left));
 }
 
-/// An operand and a weight: as long as all parts, as a part, or with a number for each part. The first
-/// of the dimensions tells the last two apart where there are as many parts as numbers of a part.
+/// Combines an operand with a weight: of the length of all parts, of one part, or with a number for each
+/// part. The first dimension distinguishes the last two if the number of parts is the length of a part.
 pub(crate) fn with_weight(
     with: Arithmetic,
     values: &mut [f32],
@@ -130,8 +130,8 @@ pub(crate) fn with_weight(
     });
 }
 
-/// The sum of a function of the numbers: eight sums side by side, number *i* in sum *i* mod 8, which
-/// are then added in order.
+/// Returns the sum of a function of the elements: element *i* is added to sum *i* mod 8, and the eight sums
+/// are added in order. The order is fixed, so that results do not depend on the machine.
 fn sum_of(values: &[f32], function: impl Fn(f32) -> f32) -> f64 {
     let mut sums = [0.0f64; 8];
     let (whole, rest) = values.as_chunks::<8>();
@@ -146,7 +146,7 @@ fn sum_of(values: &[f32], function: impl Fn(f32) -> f32) -> f64 {
     sums.iter().sum()
 }
 
-/// Division by the root mean square of each part, then the product with a weight.
+/// Divides each part by its root mean square, then multiplies by a weight.
 pub(crate) fn rms_norm(values: &mut [f32], extent: Extent, weight: Option<&[f32]>, epsilon: f32) {
     each_part(values, extent, |part, number| {
         let sum = sum_of(part, |x| x * x);
@@ -155,7 +155,7 @@ pub(crate) fn rms_norm(values: &mut [f32], extent: Extent, weight: Option<&[f32]
     });
 }
 
-/// Subtraction of the mean of each part, division by its deviation, a weight and a bias.
+/// Normalizes each part to mean 0 and variance 1, then multiplies by a weight and adds a bias.
 pub(crate) fn layer_norm(
     values: &mut [f32],
     extent: Extent,
@@ -175,7 +175,7 @@ pub(crate) fn layer_norm(
     });
 }
 
-/// Multiplies a part of this number by a scale and by the weight of the part, and adds the bias.
+/// Multiplies part `number` by a scale and by its weight, and adds its bias.
 fn scaled(
     part: &mut [f32],
     number: usize,
@@ -184,7 +184,7 @@ fn scaled(
     bias: Option<&[f32]>,
 ) {
     let len = part.len();
-    // One for each part, or one for all.
+    // Weights are for each part, or shared by all parts.
     let of_part = |values: &'_ [f32]| if values.len() > len { number * len } else { 0 };
     for x in part.iter_mut() {
         *x *= scale;
@@ -201,7 +201,7 @@ fn scaled(
     }
 }
 
-/// Passes each part with its number.
+/// Calls `work` for each part with its number.
 fn each_part(values: &mut [f32], extent: Extent, work: impl Fn(&mut [f32], usize) + Sync) {
     let length = (extent.length as usize).max(1);
     let width = (extent.elements() as usize).max(1);
@@ -217,7 +217,7 @@ pub(crate) fn softmax(isa: Isa, values: &mut [f32], extent: Extent) {
     each_part(values, extent, |part, _| functions::softmax(isa, part, 1.0, None));
 }
 
-/// Division by the sum, which is at least 2⁻¹⁴.
+/// Divides each part by its sum, which is clamped to at least 2⁻¹⁴.
 pub(crate) fn normalize(values: &mut [f32], extent: Extent) {
     const LEAST: f32 = 6.103_515_6e-5;
     each_part(values, extent, |part, _| {
@@ -228,7 +228,7 @@ pub(crate) fn normalize(values: &mut [f32], extent: Extent) {
     });
 }
 
-/// Division by the root of the sum of squares, which is at least a number.
+/// Divides each part by its Euclidean norm, which is clamped to at least `least`.
 pub(crate) fn l2_norm(values: &mut [f32], extent: Extent, least: f32) {
     each_part(values, extent, |part, _| {
         let scale = 1.0 / (sum_of(part, |x| x * x) as f32).sqrt().max(least);
@@ -238,14 +238,14 @@ pub(crate) fn l2_norm(values: &mut [f32], extent: Extent, least: f32) {
     });
 }
 
-/// The sum of each part.
+/// Writes the sum of each part.
 pub(crate) fn total(values: &[f32], extent: Extent, out: &mut [f32]) {
     let parts = values.par_chunks((extent.length as usize).max(1));
     out.par_iter_mut().zip(parts).for_each(|(out, part)| *out = sum_of(part, |x| x) as f32);
 }
 
-/// Division of each number by the sum of those at its place in all parts, then, all but once, of each part
-/// by its sum and again by the sums over parts. A number is added to each sum.
+/// Sinkhorn normalization: divides each element by the sum of its column over all parts; then, `count - 1`
+/// times, each part by its sum and each column again. `epsilon` is added to each sum.
 pub(crate) fn sinkhorn(values: &mut [f32], extent: Extent, count: u64, epsilon: f32) {
     let (width, length) = ((extent.elements() as usize).max(1), (extent.length as usize).max(1));
     values.par_chunks_mut(width).for_each(|row| {
@@ -269,7 +269,7 @@ pub(crate) fn sinkhorn(values: &mut [f32], extent: Extent, count: u64, epsilon: 
     });
 }
 
-/// Runs of so many numbers, each so many times.
+/// Repeats each run of `run` elements `count` times.
 pub(crate) fn repeat(values: &[f32], run: usize, count: usize, out: &mut [f32]) {
     let runs = values.par_chunks(run.max(1));
     out.par_chunks_mut((run * count).max(1)).zip(runs).for_each(|(out, values)| {
@@ -279,8 +279,8 @@ pub(crate) fn repeat(values: &[f32], run: usize, count: usize, out: &mut [f32]) 
     });
 }
 
-/// The places of the greatest numbers of each token, the greatest first; of those in the best groups
-/// only, where there are groups.
+/// Returns the indices of the greatest elements of each token, the greatest first; with groups, only from
+/// the best groups.
 pub(crate) fn top(values: &[f32], width: usize, count: usize, groups: Option<Groups>) -> Vec<u32> {
     let mut places = Vec::with_capacity(values.len() / width.max(1) * count);
     let mut order: Vec<u32> = Vec::with_capacity(width);
@@ -296,7 +296,7 @@ pub(crate) fn top(values: &[f32], width: usize, count: usize, groups: Option<Gro
     places
 }
 
-/// Numbers that are places, of which there are so many.
+/// Converts elements to places. Fails for a number that is not an integer in `0..range`.
 pub(crate) fn choice(values: &[f32], range: u64) -> Result<Vec<u32>> {
     let mut places = Vec::new();
     places.try_reserve_exact(values.len()).map_err(|_| Error::memory(values.len()))?;
@@ -312,7 +312,7 @@ pub(crate) fn choice(values: &[f32], range: u64) -> Result<Vec<u32>> {
     Ok(places)
 }
 
-/// Sorts places by their numbers, the greatest first; of equal numbers the first place, and NaN last.
+/// Sorts places by their elements in descending order; ties keep their order, and NaN comes last.
 fn sort_by_number(order: &mut [u32], row: &[f32]) {
     order.sort_by(|&a, &b| {
         let (a, b) = (row[a as usize], row[b as usize]);
@@ -320,7 +320,7 @@ fn sort_by_number(order: &mut [u32], row: &[f32]) {
     });
 }
 
-/// The places in the groups whose two greatest numbers have the greatest sums.
+/// Returns the places in the best groups: those with the greatest sums of their two greatest elements.
 fn of_best_groups(row: &[f32], groups: Groups) -> Vec<u32> {
     let size = row.len() / (groups.count as usize).max(1);
     let sums: Vec<f32> = row
@@ -342,14 +342,14 @@ fn of_best_groups(row: &[f32], groups: Groups) -> Vec<u32> {
     places.collect()
 }
 
-/// The numbers of each token at its places.
+/// Writes the elements of each token at its places.
 pub(crate) fn take(values: &[f32], width: usize, places: &[u32], count: usize, out: &mut [f32]) {
     let rows = values.chunks_exact(width.max(1)).zip(places.chunks_exact(count.max(1)));
     let taken = rows.flat_map(|(row, places)| places.iter().map(|&place| row[place as usize]));
     out.iter_mut().zip(taken).for_each(|(out, value)| *out = value);
 }
 
-/// The sum of the parts of each token, each multiplied by its share.
+/// Writes the sum of the parts of each token, weighted by shares.
 pub(crate) fn mix(values: &[f32], extent: Extent, shares: &[f32], out: &mut [f32]) {
     let (length, parts) = (extent.length as usize, extent.parts.unwrap_or(1) as usize);
     let rows = values.par_chunks(length * parts).zip(shares.par_chunks(parts));
@@ -363,7 +363,7 @@ pub(crate) fn mix(values: &[f32], extent: Extent, shares: &[f32], out: &mut [f32
     });
 }
 
-/// A run of each part.
+/// Writes a slice of each part.
 pub(crate) fn part(values: &[f32], from: Extent, start: usize, to: Extent, out: &mut [f32]) {
     let (whole, length) = (from.length as usize, to.length as usize);
     out.par_chunks_mut(length).zip(values.par_chunks(whole)).for_each(|(out, part)| {
@@ -371,7 +371,7 @@ pub(crate) fn part(values: &[f32], from: Extent, start: usize, to: Extent, out: 
     });
 }
 
-/// The parts of one operand, each followed by that of the other.
+/// Concatenates each part of one operand with the part of the other.
 pub(crate) fn concat(left: &[f32], a: Extent, right: &[f32], b: Extent, out: &mut [f32]) {
     let (first, second) = (a.length as usize, b.length as usize);
     let parts = left.par_chunks(first).zip(right.par_chunks(second));

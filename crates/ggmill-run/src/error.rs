@@ -1,43 +1,42 @@
-//! Errors: what a model cannot be run with, and what it is about.
+//! Errors of running models, and their kinds.
 
 use std::fmt;
 
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
-/// Why a model was not run.
+/// The reason why a model could not be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The description of the architecture has no computation graph.
     NoGraph,
-    /// The numbers of the model contradict each other, or the description excludes it.
+    /// The hyperparameters of the model contradict each other, or the description excludes it.
     Graph,
-    /// A tensor is missing, of another shape than the description says, or of a type without codec.
+    /// A tensor is missing, has another shape than the description requires, or a type without a codec.
     Tensor,
-    /// A weight is infinite or not a number.
+    /// A weight or an output is infinite or NaN.
     NotFinite,
-    /// A token that the model does not have, or more of them than it has positions for.
+    /// A token ID outside the vocabulary, or more tokens than the model has positions.
     Tokens,
-    /// The model takes a second text, the source, and there is none; or there is one that it does not
-    /// take.
+    /// The source, the second text of some models, is missing, unexpected or of the wrong kind.
     Source,
-    /// A text is to be divided into a source and a text, but the source of the model is vectors.
+    /// A text cannot be divided into a source and a text, because the source of the model is vectors.
     SourceVectors,
-    /// A text is to be divided into a source and a text, but the metadata does not say which token the
-    /// second begins with.
+    /// A text cannot be divided into a source and a text, because the metadata does not have the token
+    /// that the decoder starts with.
     DecoderStart,
-    /// The model outputs embeddings, which are measured against those of a base only.
+    /// The model outputs embeddings, which can only be compared with those of a base.
     Embeddings,
     /// The text has too few tokens.
     TooShort,
-    /// A length of chunks with which nothing can be measured.
+    /// The chunks are too short to be measured.
     Chunks,
     /// Two models cannot be compared: they have different vocabularies.
     Vocabulary,
-    /// A document of scores is malformed, or some do not belong together.
+    /// A document of scores is malformed, or documents cannot be merged.
     Scores,
-    /// The results of the operations take more memory than is allowed or there is.
+    /// The results of operations need more memory than is allowed or available.
     Memory,
     /// The model could not be read.
     Read,
@@ -46,7 +45,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// The name of the kind, in lower case with `_`, which does not change: `no_graph`.
+    /// Returns the stable name of the kind, in lower case with `_`, such as `no_graph`.
     pub fn name(self) -> &'static str {
         match self {
             Self::NoGraph => "no_graph",
@@ -83,19 +82,20 @@ impl Error {
         Self::new(ErrorKind::Memory, format_args!("{elements} numbers do not fit into memory"))
     }
 
-    /// The same about one of several programs.
+    /// Sets the number of the program that the error is about.
     #[cold]
     pub(crate) fn of_program(mut self, number: usize) -> Self {
         self.0.2 = Some(number);
         self
     }
 
-    /// Which of several programs it is about, by its number; the base has the one after the last.
+    /// Returns the number of the program that the error is about, if several were run. The base has the
+    /// number after the last.
     pub fn program(&self) -> Option<usize> {
         self.0.2
     }
 
-    /// Which sort of error this is.
+    /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         self.0.0
     }
@@ -134,7 +134,7 @@ impl From<ggmill_core::Error> for Error {
     }
 }
 
-/// Room for so many numbers, all 0.
+/// Allocates `len` zeros. Fails instead of aborting if there is too little memory.
 pub(crate) fn room<T: Clone + Default>(len: usize) -> Result<Vec<T>> {
     let mut values = Vec::new();
     values.try_reserve_exact(len).map_err(|_| Error::memory(len))?;

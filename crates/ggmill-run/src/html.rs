@@ -1,5 +1,5 @@
-//! Measurements as one page: everything is in the file, nothing is fetched, no script runs. Text
-//! from files is escaped twice: for eyes, then for HTML.
+//! Measurements as a self-contained HTML page without scripts. Text from files is escaped twice: control
+//! characters, then HTML.
 
 use std::io::{self, Write};
 
@@ -24,15 +24,15 @@ svg text{font:11px system-ui,sans-serif;fill:currentColor}
                      th:first-child,td:first-child{min-width:5rem}}
 ";
 
-/// A drawing is this wide, with room for labels at the left and below.
+/// The size of a chart, with margins for labels at the left and below.
 const WIDE: f64 = 420.0;
 const LEFT: f64 = 48.0;
 const TOP: f64 = 8.0;
 const HIGH: f64 = 170.0;
-/// Powers of ten that a drawing shows at most.
+/// The maximum number of powers of ten on the vertical axis.
 const POWERS: f64 = 6.0;
 
-/// What a page is about.
+/// A page about measurements.
 #[derive(Clone, Debug)]
 pub struct Page<'a> {
     base: Option<&'a str>,
@@ -41,7 +41,7 @@ pub struct Page<'a> {
     program: Option<&'a str>,
 }
 
-/// Numbers of all models that are drawn together: a line for each.
+/// A chart with a line for each model.
 struct Drawing<'a> {
     title: &'a str,
     below: &'a str,
@@ -51,8 +51,7 @@ struct Drawing<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// Measurements of models of these names, against a base where there is one, over chunks of
-    /// `context` tokens.
+    /// Returns a page of measurements with the names of the models, over chunks of `context` tokens.
     pub fn new(
         base: Option<&'a str>,
         context: usize,
@@ -61,7 +60,7 @@ impl<'a> Page<'a> {
         Self { base, context, models: models.into_iter().collect(), program: None }
     }
 
-    /// With the name and version of the program that measured.
+    /// Sets the name and version of the program that measured.
     #[must_use]
     pub fn with_program(mut self, name: &'a str) -> Self {
         self.program = Some(name);
@@ -140,7 +139,7 @@ impl<'a> Page<'a> {
         writeln!(out, "</tbody>\n</table></div>")
     }
 
-    /// The curves of all models, where they were compared with a base.
+    /// Writes the charts, if the models were compared with a base.
     fn drawings(&self, out: &mut dyn Write) -> io::Result<()> {
         let of = |each: &dyn Fn(&Measurement) -> Option<Vec<f64>>| -> Vec<Vec<f64>> {
             self.models.iter().filter_map(|(_, measured)| each(measured)).collect()
@@ -157,7 +156,7 @@ impl<'a> Page<'a> {
             (Some(found), _) => {
                 Some(shares().map(|share| found.divergence.quantile(share)).collect())
             }
-            // The farthest are last, as with a divergence.
+            // The least similar are last, as for a divergence.
             (None, Some(found)) => {
                 Some(shares().map(|share| 1.0 - found.cosine.quantile(1.0 - share)).collect())
             }
@@ -188,7 +187,7 @@ impl<'a> Page<'a> {
 }
 
 impl Drawing<'_> {
-    /// Draws the lines, the values on a logarithmic scale. What is below it is at its lower end.
+    /// Draws the lines on a logarithmic scale. Values below it are drawn at its lower end.
     fn write(&self, out: &mut dyn Write, models: &[(&str, &Measurement)]) -> io::Result<()> {
         let Self { title, below, ends, lines } = self;
         writeln!(out, "<h2>{title}</h2>")?;
@@ -257,7 +256,7 @@ impl Drawing<'_> {
     }
 }
 
-/// The first letter of a sentence is large, and it ends.
+/// Returns the text with a capital first letter and a full stop.
 fn sentence(text: &str) -> String {
     let mut rest = text.chars();
     let first = rest.next().into_iter().flat_map(char::to_uppercase);
@@ -268,7 +267,7 @@ fn colour(number: usize) -> &'static str {
     COLOURS[number % COLOURS.len()]
 }
 
-/// The color of a model, beside its name.
+/// Returns the colored square of a model in the legend.
 fn key(number: usize) -> String {
     format!("<span class=\"key\" style=\"background:{}\"></span>", colour(number))
 }

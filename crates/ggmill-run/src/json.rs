@@ -9,8 +9,8 @@ use crate::probe::Probe;
 /// The name and version of the JSON of [`document`].
 pub const SCHEMA: &str = "ggmill.measure/1";
 
-/// Measurements as `ggmill measure --json` writes them: `docs/formats/measure.md`. `base` is the name
-/// of the model that they were compared with, `context` the number of tokens of a chunk; each
+/// Returns measurements as `ggmill measure --json` writes them (`docs/formats/measure.md`). `base` is the
+/// name of the model that they were compared with, `context` the number of tokens per chunk; each
 /// measurement comes with the name of its model.
 pub fn document<'a>(
     base: Option<&str>,
@@ -41,8 +41,8 @@ pub fn document<'a>(
     })
 }
 
-/// What a few tokens through a model gave, or why nothing, as reports on its files have it:
-/// `docs/formats/check.md`.
+/// Returns the JSON of a probe, or of the error, as reports of `ggmill check` have it
+/// (`docs/formats/check.md`).
 pub fn probed(found: Result<&Probe, &str>) -> Value {
     match found {
         Ok(found) => json!({

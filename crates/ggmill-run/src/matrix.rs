@@ -6,13 +6,19 @@ use rayon::slice::{ParallelSlice as _, ParallelSliceMut as _};
 
 use crate::error::{Result, room};
 use crate::program::Program;
-use crate::sizes::{HIGH, ROWS};
 
-/// Numbers of a matrix that are decoded at once, about: 1 MiB, which stays in the cache of a core.
+/// Rows of the left operand that one task multiplies: a multiple of the tile height of every
+/// instruction set.
+pub(crate) const HIGH: usize = 48;
+/// Rows of a matrix that one task decodes.
+pub(crate) const ROWS: usize = Panels::WIDTH;
+
+/// The approximate number of elements of a matrix that are decoded at once: 1 MiB, which stays in the
+/// cache of a core.
 const DECODED: usize = 1 << 18;
 
-/// How products are computed: with which instructions, and in which memory. Fresh memory for the tiles
-/// of each matrix would take time.
+/// The instruction set and the buffer for the tiles of a matrix. The buffer is reused, because fresh
+/// memory from the system is slow.
 #[derive(Debug)]
 pub(crate) struct Tiles {
     pub(crate) isa: Isa,
@@ -27,8 +33,7 @@ impl Tiles {
 }
 
 impl Program<'_> {
-    /// Writes the products of rows with some rows of a matrix, which begin at `first`: so many
-    /// numbers for each.
+    /// Writes the products of all rows of `values` with the rows `first..first + rows` of a matrix.
     pub(crate) fn product(
         &self,
         tiles: &mut Tiles,
@@ -47,8 +52,8 @@ impl Program<'_> {
         Ok(())
     }
 
-    /// `linear_taps`: a product of the numbers of all parts with a kernel, in its order: those of a
-    /// place in all parts are neighbors there.
+    /// `linear_taps`: the product of the transposed parts with a kernel, in which the taps of a channel
+    /// are neighbors.
     pub(crate) fn taps_linear(
         &self,
         tiles: &mut Tiles,
@@ -173,8 +178,8 @@ impl Program<'_> {
     }
 }
 
-/// Writes the products of rows of values with the rows that tiles have, at a place of rows of the
-/// result: the place, how many there are, and how many a row has.
+/// Writes the products of the rows of `values` with the `count` rows in the tiles to the columns from
+/// `start` on of a result with `rows` columns.
 fn multiply(
     tiles: &Tiles,
     values: &[f32],
@@ -193,6 +198,7 @@ fn multiply(
     Ok(())
 }
 
+/// Multiplies a row by a factor, then adds a bias.
 fn finish(row: &mut [f32], factor: Option<f32>, bias: Option<&[f32]>) {
     if let Some(factor) = factor {
         for value in row.iter_mut() {

@@ -1,50 +1,48 @@
-//! A few tokens through a model: whether what it gives is plausible, and how far it is from logits
-//! that another program has recorded.
+//! Runs a model over a few tokens, to check that its output is plausible and to compare it with logits
+//! that another program recorded.
 
 use ggmill_arch::graph::Output;
 use ggmill_core::{GgmlType, Model, Tensor};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::logits::{greatest, may_follow, normalizer};
+use crate::input::Source;
+use crate::measure::{greatest, may_follow, normalizer};
 use crate::program::Program;
 use crate::run::Runner;
-use crate::source::Source;
 
-/// What a model gives for a few tokens.
+/// The result of running a model over a few tokens.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Probe {
-    /// How many tokens were run.
+    /// The number of tokens.
     pub tokens: usize,
-    /// The least and the greatest number of all outputs, without tokens that are never predicted: their
-    /// number is the least there is.
+    /// The minimum and maximum of all outputs, without masked tokens (`f32::MIN`).
     pub range: (f32, f32),
-    /// The root mean square of the same.
+    /// The root mean square of these outputs.
     pub size: f64,
-    /// How far they are from recorded logits, where there are some.
+    /// The difference from recorded logits, if there are some.
     pub difference: Option<Difference>,
-    /// Tokens for which all numbers are equal.
+    /// The number of tokens whose outputs are all equal.
     flat: usize,
 }
 
-/// How far logits are from others, without tokens that one of the two never predicts.
+/// The difference between logits and recorded logits, without tokens that one of them masks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Difference {
-    /// The sum of squared differences, divided by the sum of squares of the others.
+    /// The sum of squared differences divided by the sum of squared recorded logits.
     pub nmse: f64,
-    /// The share of tokens whose greatest number is at the same place.
+    /// The share of positions with the same most probable token.
     pub same_top: f64,
-    /// The mean Kullback-Leibler divergence of the probabilities from those of the others, in nats.
+    /// The mean Kullback-Leibler divergence from the recorded probabilities, in nats.
     pub divergence: f64,
 }
 
 /// Tokens, and the logits that another program computed for each of them.
 ///
-/// The form is that of `llama-results`: a GGUF file with the tensors `tokens` (I32) and `logits`
-/// (F32), the numbers of one token after the other, in whichever order the two dimensions are
-/// written. Of a model with an encoder it also has the encoder's input: `source` (I32), its tokens, or
-/// `source_vectors` (F32), one vector after the other.
+/// The format is that of `llama-results`: a GGUF file with the tensors `tokens` (I32) and `logits` (F32),
+/// token by token, in either order of the two dimensions. For a model with an encoder it also has the
+/// encoder's input: the tokens `source` (I32), or the concatenated vectors `source_vectors` (F32).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
     tokens: Vec<u32>,
@@ -53,8 +51,8 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Reads recorded logits. Fails for a file without these tensors, or with others of the name, and
-    /// for logits that are not finite: nothing can be compared with them.
+    /// Reads recorded logits. Fails if a tensor is missing or has another type or length, and for logits
+    /// that are not finite.
     pub fn read(model: &Model) -> Result<Self> {
         let tensor = |name: &str, ggml_type: GgmlType| {
             let tensor = model.tensor(name)?;
@@ -102,21 +100,21 @@ impl Recorded {
         Ok(Self { tokens, source, logits })
     }
 
-    /// The tokens.
+    /// Returns the tokens.
     pub fn tokens(&self) -> &[u32] {
         &self.tokens
     }
 }
 
 impl Probe {
-    /// Tokens that are run where none are recorded.
+    /// The number of tokens of a run without recorded logits.
     pub const TOKENS: usize = 16;
-    /// The greatest root mean square that is plausible: trained models have less than 100.
+    /// The maximum plausible root mean square: that of trained models is less than 100.
     const LARGEST: f64 = 1e4;
-    /// The greatest plausible error of a model that is not quantized to very few bits.
+    /// The maximum plausible NMSE of a model that is not quantized to very few bits.
     const MOST: f64 = 1e-2;
 
-    /// Tokens of a model, spread over its vocabulary.
+    /// Returns tokens that are spread over the vocabulary of a model.
     pub fn tokens_of(program: &Program<'_>) -> Vec<u32> {
         const STEP: u64 = 7919;
         let vocabulary = program.vocabulary().max(1);
@@ -124,7 +122,7 @@ impl Probe {
         tokens.map(|token| u32::try_from(token).unwrap_or(0)).collect()
     }
 
-    /// What is not plausible about the outputs, in words.
+    /// Returns descriptions of what is not plausible about the outputs.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.flat > 0 {
@@ -133,7 +131,7 @@ impl Probe {
         if self.size > Self::LARGEST {
             faults.push(format!("outputs have the root mean square {:.3e}", self.size));
         }
-        // An error that is not a number is no small one.
+        // A NaN is not small.
         let is_small = |found: &Difference| (0.0..=Self::MOST).contains(&found.nmse);
         if let Some(found) = self.difference.filter(|found| !is_small(found)) {
             faults.push(format!(
@@ -146,11 +144,11 @@ impl Probe {
     }
 }
 
-/// Runs a few tokens: those of the record where there is one. A model that takes two texts has the source
-/// of the record, or else the same tokens, or made-up vectors.
+/// Runs a model over the tokens of recorded logits, or over made-up tokens. A model that takes two texts
+/// gets the recorded source, or the same tokens, or made-up vectors.
 ///
-/// Fails for weights and outputs that are not finite, for a record of another vocabulary or without the
-/// source that the model takes, for a file that changed while it was read, and as [`Runner::states`] does.
+/// Fails for weights and outputs that are not finite, for a record of another vocabulary or without a
+/// source that the model needs, for a file that changed while it was read, and like [`Runner::states`].
 pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>) -> Result<Probe> {
     let own = Probe::tokens_of(program);
     let tokens = recorded.map_or(&*own, |recorded| &recorded.tokens);
@@ -163,7 +161,7 @@ pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>
             return Err(Error::new(ErrorKind::Vocabulary, message));
         }
     }
-    // What is made up takes no more memory than the run, which may be refused.
+    // Checked before the vectors are made up, which need no more memory than the run.
     let length = tokens.len() as u64;
     runner.check_memory(program.memory_of_states(1, length, runner.threads()))?;
     let made_up = if recorded.is_none() { made_up(program, tokens) } else { None };
@@ -200,14 +198,14 @@ pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>
     })
 }
 
-/// A source for a model that takes one, of as many tokens or vectors as its text has.
+/// Returns a made-up source for a model that takes one, of the length of its text.
 fn made_up<'t>(program: &Program<'_>, tokens: &'t [u32]) -> Option<Source<'t>> {
     match program.source_width() {
         Some(width) => {
             let vectors = tokens.len() as u64;
             let vectors = vectors.min(program.source_positions().unwrap_or(vectors));
             let count = width.saturating_mul(vectors);
-            // From -1 to 1, about as large as what models are trained on.
+            // From -1 to 1, the magnitude of typical training data.
             let number = |place: u64| (place * 7919 % 2001) as f32 / 1000.0 - 1.0;
             Some(Source::vectors((0..count).map(number).collect::<Vec<_>>()))
         }

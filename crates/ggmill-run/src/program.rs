@@ -1,4 +1,4 @@
-//! A model with its computation graph, checked against each other.
+//! A program: a model with its computation graph, checked against each other.
 
 use core::ops::Range;
 use std::sync::Arc;
@@ -12,16 +12,15 @@ use ggmill_quant::{Panels, codec};
 
 use crate::attention::QUERIES;
 use crate::error::{Error, ErrorKind, Result};
-use crate::limits::{Limits, SourceLimits};
-use crate::rounded::Rounded;
-use crate::source::Source;
+use crate::input::{Limits, Source, SourceLimits};
+use crate::weights::Rounded;
 
-/// Bytes of memory, about, that the tiles of a matrix take during a product.
+/// The approximate size of the tiles of a matrix during a product, in bytes.
 pub(crate) const TILES: u64 = 64 << 20;
-/// How many tables of the turns of rotary positions are kept during a run.
+/// The number of tables of rotary positions that are kept during a run.
 pub(crate) const TURNS: usize = 2;
 
-/// Where the computation graph of a program comes from.
+/// The origin of the computation graph of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GraphSource {
@@ -31,29 +30,29 @@ pub enum GraphSource {
     File,
 }
 
-/// A model that can be run: its computation graph, and the knowledge that every tensor the graph
-/// needs is there, in the shape that the description says.
+/// A model that can be run: its computation graph, all of whose tensors exist in the file with the
+/// expected shapes.
 #[derive(Clone, Debug)]
 pub struct Program<'m> {
     pub(crate) model: &'m Model,
     pub(crate) graph: Arc<Graph>,
-    /// The weight that is rounded to another type when it is read.
+    /// The weight that is rounded to another type whenever it is read.
     pub(crate) rounded: Option<Rounded>,
-    /// The last node that takes the result of each node.
+    /// The last node that uses the result of each node.
     pub(crate) last_use: Vec<usize>,
-    /// The first node of the end of the graph, which computes with each token by itself.
+    /// The first node of the tail of the graph, which computes each token independently.
     pub(crate) tail: usize,
-    /// What may be in a text, and in its source where there is one.
+    /// The limits of the text, and of the source if the model takes one.
     limits: Limits,
     source_limits: Option<SourceLimits>,
     source: GraphSource,
 }
 
 impl<'m> Program<'m> {
-    /// The program of a model whose architecture has this description.
+    /// Returns the program of a model by this description of its architecture.
     ///
-    /// Fails where the description has no graph or excludes the model from having one, and for
-    /// tensors that are missing, of another shape, or of a type that no codec reads.
+    /// Fails if the description has no graph for the model, and if a tensor is missing or has another
+    /// shape or a type without a codec.
     pub fn of(model: &'m Model, architecture: &Architecture) -> Result<Self> {
         let failed = |error: ggmill_arch::Error| {
             let kind = match error.kind() {
@@ -71,11 +70,11 @@ impl<'m> Program<'m> {
         Self::new(model, graph, GraphSource::Description)
     }
 
-    /// The program of a model by the graph in its file: no description of its architecture is
-    /// needed.
+    /// Returns the program of a model by the graph in its file, without a description of its
+    /// architecture.
     ///
-    /// Fails where the file has no graph, and where [`Graph::stored`] refuses it. How much a run
-    /// takes is known before: [`memory`](Self::memory), [`Graph::reads`],
+    /// Fails if the file has no graph, and if [`Graph::stored`] refuses it. The cost of a run is known
+    /// beforehand: [`memory`](Self::memory), [`Graph::reads`],
     /// [`Graph::multiplications`] and [`Graph::attention_multiplications`].
     pub fn stored(model: &'m Model) -> Result<Self> {
         let graph = Graph::stored(model.metadata(), &dimensions_of(model)).ok_or_else(|| {
@@ -86,11 +85,10 @@ impl<'m> Program<'m> {
         Self::new(model, graph, GraphSource::File)
     }
 
-    /// The program of a model by the description of its architecture, where there is one that has a
-    /// graph for it, else by the graph in the file; by the one that `only` names where it does.
+    /// Returns the program of a model by the description of its architecture if that has a graph for it,
+    /// else by the graph in the file; or only by the one of them that `only` names.
     ///
-    /// Fails as [`of`](Self::of) does, or as [`stored`](Self::stored) where there is no description
-    /// with a graph.
+    /// Fails like [`of`](Self::of), or like [`stored`](Self::stored) if no description has a graph.
     pub fn find(
         model: &'m Model,
         described: Option<&Architecture>,
@@ -113,7 +111,7 @@ impl<'m> Program<'m> {
         }
     }
 
-    /// Fails for a file that has nothing to run, whatever its graph says.
+    /// Fails for a file without tensors.
     fn check_present(model: &Model) -> Result<()> {
         NoTensors::of(model).map_or(Ok(()), |found| Err(Error::new(ErrorKind::Tensor, found)))
     }
@@ -141,27 +139,27 @@ impl<'m> Program<'m> {
         Ok(Self { model, graph, rounded, last_use, tail, limits, source_limits, source })
     }
 
-    /// Where the graph comes from.
+    /// Returns the origin of the graph.
     pub fn graph_source(&self) -> GraphSource {
         self.source
     }
 
-    /// The graph.
+    /// Returns the graph.
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// Whether a run takes a second text, the source.
+    /// Returns `true` if the model takes a second text, the source.
     pub fn has_source(&self) -> bool {
         self.graph.has_source()
     }
 
-    /// How many numbers each vector of the source has, where the source is not tokens.
+    /// Returns the length of each vector of the source; `None` if the source is tokens.
     pub fn source_width(&self) -> Option<u64> {
         self.graph.source_width()
     }
 
-    /// How many vectors the source may have, where it has vectors and positions are rows of a table.
+    /// Returns the maximum number of vectors of the source, if a table of positions limits it.
     pub(crate) fn source_positions(&self) -> Option<u64> {
         match self.source_limits {
             Some(SourceLimits::Vectors(_, most)) => most,
@@ -169,7 +167,7 @@ impl<'m> Program<'m> {
         }
     }
 
-    /// How many tokens the model knows: of a text, and of its source where that has tokens.
+    /// Returns the number of tokens of the vocabulary, for both the text and a source of tokens.
     pub fn vocabulary(&self) -> u64 {
         match self.source_limits {
             Some(SourceLimits::Tokens(source)) => self.limits.vocabulary.min(source.vocabulary),
@@ -177,75 +175,76 @@ impl<'m> Program<'m> {
         }
     }
 
-    /// What the model gives for each token.
+    /// Returns the kind of the output.
     pub fn output(&self) -> Output {
         self.graph.output_kind()
     }
 
-    /// How many numbers it gives for each token.
+    /// Returns the length of the output for each token.
     pub fn output_len(&self) -> u64 {
         self.graph.nodes()[self.graph.output()].extent.length
     }
 
-    /// Fails where the files of the model are no longer those that were opened. What is computed from
-    /// weights is handed out only after this.
+    /// Fails if the files of the model changed since they were opened. Results are returned only after this
+    /// check.
     pub(crate) fn verify(&self) -> Result<()> {
         Ok(self.model.verify()?)
     }
 
-    /// Fails for tokens that the model does not have, and for more than it has positions for.
+    /// Fails for tokens outside the vocabulary, and for more tokens than the model has positions.
     pub(crate) fn check(&self, text: &[u32]) -> Result<()> {
         self.limits.check(text)
     }
 
-    /// Fails for a source that is not what the model takes. How many tokens or vectors it has.
+    /// Returns the number of tokens or vectors of a source. Fails for a source of the wrong kind or
+    /// length.
     pub(crate) fn check_source(&self, source: &Source<'_>) -> Result<usize> {
         self.source_limits.map_or(Ok(0), |limits| limits.check(source))
     }
 
-    /// The most numbers that are held at once for each token, up to the end of the graph.
+    /// Returns the peak number of elements per token in memory, up to the tail of the graph.
     pub(crate) fn numbers(&self) -> u64 {
         self.most_held(0..self.tail, 0)
     }
 
-    /// The most numbers that are held at once for each token of which the output is computed: what
-    /// the end of the graph takes, its results and the output.
+    /// Returns the peak number of elements in memory for each token whose output is computed: the operands
+    /// and results of the tail of the graph.
     pub(crate) fn numbers_of_output(&self) -> u64 {
         self.most_held(self.tail..self.graph.nodes().len(), self.numbers_kept())
     }
 
-    /// The numbers that are left for each token when all blocks are done.
+    /// Returns the number of elements per token that the tail of the graph needs from the blocks.
     fn numbers_kept(&self) -> u64 {
         let nodes = self.graph.nodes();
         let taken = (0..self.tail).filter(|&number| self.last_use[number] >= self.tail);
         taken.fold(0u64, |sum, node| sum.saturating_add(nodes[node].extent.elements()))
     }
 
-    /// Bytes of memory that are left for so many tokens when all blocks are done.
+    /// Returns the size of the states of `tokens` tokens, in bytes.
     pub(crate) fn memory_kept(&self, tokens: u64) -> u64 {
         self.numbers_kept().saturating_mul(tokens).saturating_mul(4)
     }
 
-    /// The most numbers that are held at once for each token while these nodes are computed, where
-    /// so many are held before.
+    /// Returns the peak number of elements per token while these nodes are computed, if `before` are in
+    /// memory at the beginning.
     fn most_held(&self, range: Range<usize>, before: u64) -> u64 {
         let nodes = self.graph.nodes();
         let (mut held, mut most) = (before, before);
         for number in range {
             let node = &nodes[number];
-            // Keys and values of attention are there a second time, arranged for products, the
-            // results of a recurrence by heads, and what is taken by experts, and their results,
-            // in the order of the experts. Heads with a matrix each are taken one at a time.
+            // Temporary buffers: packed keys and values of attention, the results of a recurrence by
+            // head, the operands and results of experts in the order of the experts, and those of one
+            // head with its own matrix.
             let arranged: u64 = match node.operation {
                 Operation::Pick(_) => arranged(nodes[node.inputs[1]].extent),
                 Operation::Attention(ref attention) => {
                     let both = node.inputs[1..3].iter();
                     let both: u64 = both.map(|&input| arranged(nodes[input].extent)).sum();
-                    // Those of runs are as many, for one token of each.
+                    // Runs have the same, for one token of each run.
                     both + both.checked_div(attention.run).unwrap_or(0)
                 }
                 Operation::Recurrence(_) => node.extent.elements(),
-                // The numbers of rows, and the order in which these are read: 64 bits each.
+                // The row numbers and their sorted order, 64 bits each.
                 Operation::HashedRows(_) => node.extent.parts.unwrap_or(1).saturating_mul(4),
                 Operation::TapsLinear { .. } => nodes[node.inputs[0]].extent.elements(),
                 Operation::HeadLinear { .. } => {
@@ -269,28 +268,28 @@ impl<'m> Program<'m> {
         most
     }
 
-    /// Bytes of memory that running so many texts at once takes, about, beside the model, where
-    /// neither a text nor its source is longer than `longest`: the results of operations, the output
-    /// of all tokens of one text, the turns of rotary positions, the tiles of a matrix, the largest
-    /// kernel, the vectors of a source, and the scores of attention on each thread.
+    /// Returns the approximate memory for running `texts` texts at once, in bytes, without the model, if
+    /// neither a text nor its source is longer than `longest` tokens: the results of operations, the output
+    /// of all tokens of one text, the tables of rotary positions, the tiles of a matrix, the largest kernel,
+    /// the vectors of a source, and the scores of attention on each thread.
     pub fn memory(&self, texts: u64, longest: u64, threads: u64) -> u64 {
         let states = self.memory_of_states(texts, longest, threads);
         states.saturating_add(self.memory_of_output(longest))
     }
 
-    /// The same without the output.
+    /// Returns the memory for running texts without the output, in bytes: see [`memory`](Self::memory).
     pub(crate) fn memory_of_states(&self, texts: u64, longest: u64, threads: u64) -> u64 {
         let tokens = texts.saturating_mul(longest);
-        // Those of an indexer's heads are added up, and then sorted by place.
+        // An indexer has the scores of a head, their sum over heads, and the sorted places.
         let has_picks = self.graph.nodes().iter().any(|node| match &node.operation {
             Operation::Pick(_) => true,
-            // Those of runs are beside them, and then both are together.
+            // The scores of runs, those of tokens, and both together for the softmax.
             Operation::Attention(attention) => attention.run > 0,
             _ => false,
         });
         let rows = if has_picks { 3 * QUERIES } else { QUERIES };
         let scores = longest.saturating_mul(4 * rows as u64).saturating_mul(threads);
-        // What attention to runs gives, before it is added to that of tokens.
+        // The result of attention to runs, before it is added to that of tokens.
         let of_runs = self.graph.nodes().iter().filter_map(|node| match &node.operation {
             Operation::Attention(attention) if attention.run > 0 => {
                 Some(self.graph.nodes()[node.inputs[2]].extent.length)
@@ -304,17 +303,17 @@ impl<'m> Program<'m> {
             Operation::Rope(rope) => Some(rope.length),
             _ => None,
         });
-        // A cosine and a sine for each pair of each position, and what YaRN has for each pair.
+        // A cosine and a sine for each pair of each position, and the YaRN mix of each pair.
         let turns = rotated.max().unwrap_or(0).saturating_mul(4 * TURNS as u64);
         let turns = turns.saturating_mul(longest.saturating_add(1));
-        // The matrices of recurrences, for one head on each thread.
+        // The state of a recurrence, for one head on each thread.
         let of_head = |node: &Node| {
             let heads = node.extent.parts.unwrap_or(1).max(1);
             self.graph.state_of(node) / heads
         };
         let held = self.graph.nodes().iter().map(of_head).max().unwrap_or(0);
         let held = held.saturating_mul(4).saturating_mul(threads);
-        // Kernels as numbers, and arranged; and the vectors of a source.
+        // Kernels, decoded and packed; and the vectors of a source.
         let of_kernel = |node: &Node| match node.operation {
             Operation::TapsLinear { kernel, .. } => {
                 let dimensions = self.graph.weights()[kernel].dimensions.iter();
@@ -329,21 +328,21 @@ impl<'m> Program<'m> {
         sum.saturating_add(held)
     }
 
-    /// Bytes of memory that the output for so many tokens takes, beside the states and the
-    /// tiles of a matrix.
+    /// Returns the memory for the output of `tokens` tokens, in bytes, without the states and the tiles of
+    /// a matrix.
     pub(crate) fn memory_of_output(&self, tokens: u64) -> u64 {
         self.numbers_of_output().saturating_mul(tokens).saturating_mul(4)
     }
 }
 
-/// What the parts of a value become, arranged for products: each as long as whole panels.
+/// Returns the number of elements of a packed value: each part is padded to whole panels.
 fn arranged(extent: Extent) -> u64 {
     let length = extent.length.next_multiple_of(Panels::WIDTH as u64);
     extent.parts.unwrap_or(1).saturating_mul(length)
 }
 
-/// Every tensor of the graph is in the file, with the dimensions of the description and a type that
-/// can be read.
+/// Fails unless every tensor of the graph is in the file, with the expected dimensions and a type with a
+/// codec.
 fn check_tensors(model: &Model, graph: &Graph) -> Result<()> {
     for (number, weight) in graph.weights().iter().enumerate() {
         let wrong = |what: &str| {
@@ -364,7 +363,7 @@ fn check_tensors(model: &Model, graph: &Graph) -> Result<()> {
     Ok(())
 }
 
-/// Whether a table has more rows than its description says.
+/// Returns `true` if a table has more rows than the graph expects.
 fn has_more_rows(dimensions: &[u64], weight: &Weight) -> bool {
     match (dimensions, &*weight.dimensions) {
         (&[length, rows, ref others @ ..], &[expected, least]) => {
@@ -374,8 +373,7 @@ fn has_more_rows(dimensions: &[u64], weight: &Weight) -> bool {
     }
 }
 
-/// Whether the rows of a tensor are taken by hashes and nothing else: behind those that hashes can
-/// give, there may be others.
+/// Returns `true` if a tensor is indexed only by hashes: it may have rows that no hash selects.
 fn is_of_hashes(graph: &Graph, weight: usize) -> bool {
     graph.nodes().iter().all(|node| {
         matches!(node.operation, Operation::HashedRows(_))

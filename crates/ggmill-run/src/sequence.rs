@@ -1,14 +1,94 @@
-//! Operations that go through a text token by token, and those that depend on the place in it.
+//! Operations along a text: rotary positions, convolutions, recurrences, pooling, hashed rows.
 
+use core::f32::consts::PI;
 use core::ops::Range;
 
-use ggmill_arch::graph::{Extent, Growth, Recurrence};
+use ggmill_arch::graph::{Extent, Growth, HashedRows, Recurrence, Rope, RopeStyle, Yarn};
+use ggmill_quant::{Isa, functions};
 use rayon::iter::{
     IndexedParallelIterator as _, IntoParallelRefIterator as _, ParallelIterator as _,
 };
 use rayon::slice::ParallelSliceMut as _;
 
 use crate::error::{Result, room};
+
+/// Cosines and sines of every position up to the longest text.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    /// For each position, the cosine of each pair.
+    cosines: Vec<f32>,
+    sines: Vec<f32>,
+    pairs: usize,
+}
+
+impl Turns {
+    pub(crate) fn of(rope: &Rope, factors: Option<&[f32]>, positions: usize) -> Result<Self> {
+        let pairs = (rope.length / 2) as usize;
+        let step = libm::powf(rope.base, -2.0 / rope.length as f32);
+        let mixes = rope.yarn.map(|yarn| mixes(rope, yarn));
+        let (mut cosines, mut sines) = (room(pairs * positions)?, room(pairs * positions)?);
+        let rows = cosines.chunks_exact_mut(pairs).zip(sines.chunks_exact_mut(pairs));
+        for (position, (cosines, sines)) in rows.enumerate() {
+            // The angle is multiplied repeatedly in single precision, as in llama.cpp and others.
+            let mut angle = position as f32;
+            for pair in 0..pairs {
+                let whole = angle / factors.map_or(1.0, |factors| factors[pair]);
+                let scaled = rope.scale * whole;
+                let turn = mixes
+                    .as_ref()
+                    .map_or(scaled, |mixes| scaled * (1.0 - mixes[pair]) + whole * mixes[pair]);
+                cosines[pair] = libm::cosf(turn) * rope.magnitude;
+                sines[pair] = libm::sinf(turn) * rope.magnitude;
+                angle *= step;
+            }
+        }
+        Ok(Self { cosines, sines, pairs })
+    }
+
+    /// Rotates the first numbers of each part by the position of its token.
+    pub(crate) fn rotate(&self, values: &mut [f32], extent: Extent, rope: &Rope, position: &[u32]) {
+        let (width, length) = (extent.elements() as usize, extent.length as usize);
+        let direction = if rope.back { -1.0 } else { 1.0 };
+        let rotate = |x: &mut f32, y: &mut f32, (cos, sin): (&f32, &f32)| {
+            let sin = sin * direction;
+            (*x, *y) = (*x * cos - *y * sin, *x * sin + *y * cos);
+        };
+        values.par_chunks_mut(width).zip_eq(position.par_iter()).for_each(|(row, &position)| {
+            let start = position as usize * self.pairs;
+            let cosines = &self.cosines[start..start + self.pairs];
+            let sines = &self.sines[start..start + self.pairs];
+            for part in row.chunks_exact_mut(length) {
+                let turns = cosines.iter().zip(sines);
+                if rope.style == RopeStyle::Pairs {
+                    for ([x, y], turn) in part.as_chunks_mut().0.iter_mut().zip(turns) {
+                        rotate(x, y, turn);
+                    }
+                } else {
+                    let (left, right) = part.split_at_mut(self.pairs);
+                    for ((x, y), turn) in left.iter_mut().zip(right).zip(turns) {
+                        rotate(x, y, turn);
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Returns the YaRN mix of each pair: the share of the angle that is not scaled.
+fn mixes(rope: &Rope, yarn: Yarn) -> Vec<f32> {
+    let length = rope.length as f32;
+    // The pair that makes this number of turns within the context.
+    let pair_of = |turns: f32| {
+        length * libm::logf(yarn.context / (turns * 2.0 * PI)) / (2.0 * libm::logf(rope.base))
+    };
+    let low = pair_of(yarn.fast).floor().max(0.0);
+    let high = pair_of(yarn.slow).ceil().min(length - 1.0);
+    let mix = |pair: u64| {
+        let ramp = (pair as f32 - low) / (high - low).max(0.001);
+        (1.0 - ramp.clamp(0.0, 1.0)) * yarn.share
+    };
+    (0..rope.length / 2).map(mix).collect()
+}
 
 /// Multiplies the numbers of each token by a number that grows with its place in the text.
 pub(crate) fn by_position(values: &mut [f32], width: usize, growth: Growth, positions: &[u32]) {
@@ -22,7 +102,8 @@ pub(crate) fn by_position(values: &mut [f32], width: usize, growth: Growth, posi
     });
 }
 
-/// What the token before has, or the next one; 0 for the first of each text, or the last.
+/// Copies the values of the previous token, or of the next one if `ahead`. The first token of a text, or
+/// the last, gets 0.
 pub(crate) fn shift(
     values: &[f32],
     width: usize,
@@ -42,8 +123,8 @@ pub(crate) fn shift(
     }
 }
 
-/// For each number the sum of its last values in the text, or of some of them with so many tokens from
-/// one to the next, the oldest first, each multiplied by one of its taps, and then the bias.
+/// Causal depthwise convolution along a text: for each channel the sum of its last values, `dilation`
+/// tokens apart and oldest first, each multiplied by a tap, then the bias.
 pub(crate) fn convolution(
     values: &[f32],
     width: usize,
@@ -72,19 +153,19 @@ pub(crate) fn convolution(
     });
 }
 
-/// The operands of a recurrence: numbers of all tokens, and how they are divided.
+/// The operands of a recurrence: values of all tokens, each with its extent.
 pub(crate) struct Operands<'a> {
     pub(crate) queries: (&'a [f32], Extent),
     pub(crate) keys: (&'a [f32], Extent),
     pub(crate) values: (&'a [f32], Extent),
     pub(crate) decays: (&'a [f32], Extent),
-    /// What is read, and where it is added.
+    /// The vectors that the state is read with, and those that the result is added with.
     pub(crate) moves: Option<[(&'a [f32], Extent); 2]>,
     pub(crate) rates: Option<&'a [f32]>,
 }
 
-/// The recurrence over all texts: all heads of a text side by side. The results are written head by
-/// head into `by_head`, and from there token by token into `out`.
+/// Computes a linear recurrence over all texts, the heads of a text in parallel. The results are written
+/// by head into `by_head`, and from there by token into `out`.
 pub(crate) fn recurrence(
     options: Recurrence,
     operands: &Operands<'_>,
@@ -119,7 +200,7 @@ struct Head<'a> {
 }
 
 impl Head<'_> {
-    /// The numbers of this head, or of the one that it shares with others.
+    /// Returns the values of this head, or of the group that it belongs to.
     fn of<'v>(&self, (values, extent): (&'v [f32], Extent), token: usize) -> &'v [f32] {
         let (parts, length) = (extent.parts.unwrap_or(1) as usize, extent.length as usize);
         let part = self.number * parts / self.heads;
@@ -130,7 +211,7 @@ impl Head<'_> {
         let operands = self.operands;
         let keys = operands.keys.1.length as usize;
         let length = operands.values.1.length as usize;
-        // A row for each number of a key, so that the numbers of a value are neighbours.
+        // A row for each element of a key, so that the elements of a value are contiguous.
         let mut state = room(keys * length)?;
         let mut read = room(length)?;
         for (token, out) in text.zip(out.chunks_exact_mut(length)) {
@@ -174,7 +255,7 @@ impl Head<'_> {
     }
 }
 
-/// The sum of the rows, each multiplied by its number, in order.
+/// Writes the sum of the rows of a state, each multiplied by its element of `by`, in order.
 fn product(state: &[f32], by: &[f32], out: &mut [f32]) {
     out.fill(0.0);
     for (row, by) in state.chunks_exact(out.len()).zip(by) {
@@ -182,4 +263,82 @@ fn product(state: &[f32], by: &[f32], out: &mut [f32]) {
             *out += by * value;
         }
     }
+}
+
+/// Pools runs of tokens: for the first token of each whole run and each channel, the sum of the values of
+/// the run's tokens weighted by the softmax of their scores. If values have several parts, the last one
+/// belongs to the run, the one before it to the previous run, and so on. Other tokens get 0.
+pub(crate) fn pool(
+    isa: Isa,
+    [values, scores]: [&[f32]; 2],
+    width: usize,
+    run: usize,
+    texts: &[Range<usize>],
+    out: &mut [f32],
+) {
+    out.fill(0.0);
+    let tokens: usize = texts.iter().map(ExactSizeIterator::len).sum();
+    let parts = values.len() / (tokens * width).max(1);
+    let mut rest = out;
+    for text in texts {
+        let (out, others) = rest.split_at_mut(text.len() * width);
+        rest = others;
+        // `par_chunks_exact_mut` leaves out an incomplete run at the end.
+        let size = run.saturating_mul(width).max(1);
+        out.par_chunks_exact_mut(size).enumerate().for_each_init(
+            Vec::new,
+            |shares, (number, out)| {
+                // Runs before the beginning of the text are left out.
+                let first = (number + 1).saturating_sub(parts);
+                let taken = (first..=number).flat_map(|of| {
+                    let part = parts - 1 - (number - of);
+                    let tokens = text.start + of * run..text.start + (of + 1) * run;
+                    tokens.map(move |token| (token * parts + part) * width)
+                });
+                for (place, out) in out.iter_mut().take(width).enumerate() {
+                    shares.clear();
+                    shares.extend(taken.clone().map(|start| scores[start + place]));
+                    functions::softmax(isa, shares, 1.0, None);
+                    let products = taken.clone().zip(&*shares);
+                    *out = products
+                        .fold(0.0, |sum, (start, share)| sum + values[start + place] * share);
+                }
+            },
+        );
+    }
+}
+
+/// Returns the row of each hash of the last tokens, for each token of each text.
+pub(crate) fn hashes(
+    hashed: &HashedRows,
+    tokens: &[u32],
+    texts: &[Range<usize>],
+) -> Result<Vec<u64>> {
+    let count = hashed.sizes.len();
+    let of_each = (count / hashed.multipliers.len().saturating_sub(1).max(1)).max(1);
+    let mut rows = room(tokens.len() * count)?;
+    let mut rest = rows.chunks_exact_mut(count.max(1));
+    for text in texts {
+        let text = &tokens[text.clone()];
+        for (place, rows) in rest.by_ref().take(text.len()).enumerate() {
+            // Backwards, an end-of-text token is followed only by end-of-text tokens, as is the
+            // beginning of the text.
+            let before = text[..place].iter().rev().map(|&token| u64::from(token));
+            let before = before.take_while(|&token| token != hashed.end);
+            let before = before.chain(core::iter::repeat(hashed.end));
+            let mut products = core::iter::once(u64::from(text[place]))
+                .chain(before)
+                .zip(&hashed.multipliers)
+                .map(|(token, &multiplier)| token.wrapping_mul(multiplier));
+            let mut hash = products.next().unwrap_or(0);
+            for (number, product) in products.enumerate() {
+                hash ^= product;
+                let of_this = number * of_each..((number + 1) * of_each).min(count);
+                for place in of_this {
+                    rows[place] = hash % hashed.sizes[place].max(1) + hashed.offsets[place];
+                }
+            }
+        }
+    }
+    Ok(rows)
 }

@@ -1,22 +1,23 @@
-//! Weights of a model as numbers, a few rows at a time.
+//! Decodes the weights of a model, some rows at a time, and rounds one to another type.
 
-use ggmill_core::Tensor;
-use ggmill_quant::{Isa, Panel, codec_with};
+use std::sync::Arc;
+
+use ggmill_core::{BlockLayout, GgmlType, Tensor};
+use ggmill_quant::{Isa, Panel, codec, codec_with};
 use rayon::iter::{IndexedParallelIterator as _, IntoParallelIterator as _, ParallelIterator as _};
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::matrix::Tiles;
+use crate::error::{Error, ErrorKind, Result, room};
+use crate::matrix::{ROWS, Tiles};
 use crate::program::Program;
-use crate::sizes::ROWS;
 
-/// Rows as they are in the file, and as numbers. Its memory serves for one after the other.
+/// Buffers for encoded and decoded rows, which are reused.
 #[derive(Default)]
 struct Decoded {
     blocks: Vec<u8>,
     values: Vec<f32>,
 }
 
-/// Gives a vector this length, whatever is in it.
+/// Resizes a vector; existing elements keep their values. Fails if there is too little memory.
 fn set_len<T: Copy + Default>(values: &mut Vec<T>, len: usize) -> Result<()> {
     let more = len.saturating_sub(values.len());
     values.try_reserve_exact(more).map_err(|_| Error::memory(len))?;
@@ -30,7 +31,7 @@ impl Program<'_> {
         Ok(self.model.tensor(name)?)
     }
 
-    /// The rows of a weight, counted over all dimensions but the first.
+    /// Decodes rows of a weight. Rows are numbered over all dimensions but the first.
     pub(crate) fn rows(&self, weight: usize, first: usize, count: usize) -> Result<Vec<f32>> {
         let mut decoded = Decoded::default();
         self.rows_into(Isa::best(), weight, first, count, &mut decoded)?;
@@ -53,7 +54,7 @@ impl Program<'_> {
         let (elements, bytes) = (layout.elements as usize, layout.bytes as usize);
         let row_size = row_len / elements * bytes;
         if !row_len.is_multiple_of(elements) {
-            // A row begins within a block: there is no reading it alone.
+            // A row can begin within a block, so the whole tensor is decoded.
             decoded.values = self.rows_within_blocks(&tensor, weight, first, count)?;
             return Ok(());
         }
@@ -83,19 +84,19 @@ impl Program<'_> {
         Ok(values)
     }
 
-    /// A whole weight, which is small.
+    /// Decodes a whole weight. For small weights only.
     pub(crate) fn whole(&self, weight: usize) -> Result<Vec<f32>> {
         let rows = self.graph.weights()[weight].dimensions[1..].iter().product::<u64>();
         self.rows(weight, 0, rows as usize)
     }
 
-    /// The first dimension.
+    /// Returns the first dimension.
     pub(crate) fn row_len(&self, weight: usize) -> usize {
         self.graph.weights()[weight].dimensions.first().map_or(1, |&len| len as usize)
     }
 
     fn check_finite(&self, weight: usize, first: usize, values: &[f32]) -> Result<()> {
-        // One test for all is faster than one for each.
+        // Without branches, so that the compiler vectorizes it.
         let sum = values
             .chunks(64)
             .all(|values| values.iter().fold(true, |all, value| all & value.is_finite()));
@@ -110,7 +111,7 @@ impl Program<'_> {
         Err(Error::new(ErrorKind::NotFinite, message))
     }
 
-    /// Decodes some rows of a matrix and arranges them for products, on several threads.
+    /// Decodes rows of a matrix and packs them into panels, on several threads.
     pub(crate) fn decode(
         &self,
         tiles: &mut Tiles,
@@ -125,5 +126,90 @@ impl Program<'_> {
             Ok(panel.pack(isa, &decoded.values)?)
         };
         panels.into_par_iter().enumerate().try_for_each_init(Decoded::default, decode)
+    }
+}
+
+/// A weight that is quantized to a type and decoded again whenever it is read.
+#[derive(Clone, Debug)]
+pub(crate) struct Rounded {
+    /// The number of the weight in the graph.
+    pub(crate) weight: usize,
+    pub(crate) ggml_type: GgmlType,
+    /// The importance of each column: a row for each matrix of the tensor.
+    pub(crate) importance: Option<Arc<Vec<f32>>>,
+}
+
+impl Rounded {
+    /// Rounds the rows from `first` on; `height` is the number of rows of a matrix.
+    pub(crate) fn round(
+        &self,
+        height: usize,
+        first: usize,
+        row_len: usize,
+        values: &mut [f32],
+    ) -> Result<()> {
+        let codec = codec(self.ggml_type)?;
+        let size = self.ggml_type.layout().and_then(|layout| layout.bytes_for(row_len as u64));
+        let mut blocks = vec![0; size.unwrap_or(0) as usize];
+        for (row, values) in (first..).zip(values.chunks_exact_mut(row_len)) {
+            let importance = self.importance.as_ref().map(|all| {
+                let start = row / height.max(1) * row_len;
+                &all[start..start + row_len]
+            });
+            codec.quantize(values, row_len, importance, &mut blocks)?;
+            codec.dequantize(&blocks, values)?;
+        }
+        Ok(())
+    }
+}
+
+impl<'m> Program<'m> {
+    /// Returns the program with one tensor rounded to another type; `None` if the graph does not use the
+    /// tensor.
+    ///
+    /// Fails if the rows of the tensor are not whole blocks of the type, if the type cannot be encoded or
+    /// needs an importance that is missing, and if the importance has the wrong length.
+    pub(crate) fn rounded(
+        &self,
+        tensor: &str,
+        ggml_type: GgmlType,
+        importance: Option<&Arc<Vec<f32>>>,
+    ) -> Result<Option<Program<'m>>> {
+        let weights = self.graph.weights();
+        let Some(weight) = weights.iter().position(|weight| weight.name == tensor) else {
+            return Ok(None);
+        };
+        let wrong = |message: String| {
+            Error::new(ErrorKind::Tensor, format_args!("tensor {tensor:?}: {message}"))
+        };
+        let row_len = self.row_len(weight);
+        let source = self.model.tensor(tensor)?.ggml_type();
+        for holds in [ggml_type, source] {
+            let whole = |layout: BlockLayout| row_len.is_multiple_of(layout.elements as usize);
+            if !holds.layout().is_some_and(whole) {
+                return Err(wrong(format!("rows of {row_len} are not whole blocks of {holds}")));
+            }
+        }
+        let matrices = weights[weight].dimensions.iter().skip(2).product::<u64>();
+        let wanted = row_len * matrices as usize;
+        if let Some(found) = importance.map(|all| all.len()).filter(|&found| found != wanted) {
+            return Err(wrong(format!("{found} importance weights, expected {wanted}")));
+        }
+        let rounded = Rounded { weight, ggml_type, importance: importance.map(Arc::clone) };
+        // The types that cannot be encoded refuse every row, also one of zeros.
+        let mut zeros = room(row_len)?;
+        rounded.round(1, 0, row_len, &mut zeros).map_err(|error| wrong(error.to_string()))?;
+        let mut program = self.clone();
+        program.rounded = Some(rounded);
+        Ok(Some(program))
+    }
+
+    /// Returns the first node whose result can differ from that of the unmodified program.
+    pub(crate) fn first_difference(&self) -> usize {
+        let nodes = self.graph.nodes();
+        let takes = |rounded: &Rounded| {
+            nodes.iter().position(|node| node.operation.weights().contains(&rounded.weight))
+        };
+        self.rounded.as_ref().and_then(takes).unwrap_or(nodes.len())
     }
 }

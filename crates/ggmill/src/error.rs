@@ -137,6 +137,14 @@ impl Error {
         self
     }
 
+    /// Puts the key that the error is about before the message.
+    #[cfg(feature = "files")]
+    #[must_use]
+    pub(crate) fn about_key(mut self, key: &str) -> Self {
+        self.0.message = format!("key {:?}: {}", RawStr::from(key), self.0.message);
+        self.key_or_tensor(Some(Subject::Key(RawStr::from(key))))
+    }
+
     /// Adds a hint, unless there is one.
     #[must_use]
     pub(crate) fn with_hint(mut self, hint: impl Into<Option<Hint>>) -> Self {
@@ -402,7 +410,11 @@ impl From<ggmill_template::Error> for Error {
             K::Missing => Kind::NotFound,
             _ => Kind::Malformed,
         };
-        Self::wrap(kind, error.kind().name(), error)
+        // The template may have written the message.
+        let message = RawStr::from(&*error.to_string()).to_string();
+        let mut this = Self::wrap(kind, error.kind().name(), error);
+        this.0.message = message;
+        this
     }
 }
 
@@ -589,6 +601,7 @@ mod files {
                 K::SourceVectors => (Kind::Unsupported, Some(Hint::SourceVectors)),
                 K::DecoderStart => (Kind::Unsupported, Some(Hint::DecoderStart)),
                 K::Vocabulary => (Kind::Misuse, Some(Hint::SameVocabulary)),
+                K::Embeddings => (Kind::Misuse, Some(Hint::CompareEmbeddings)),
                 K::Threads => (Kind::Io, None),
                 _ => (Kind::Misuse, None),
             };
@@ -606,9 +619,23 @@ mod files {
                 ggmill_inspect::index::Error::Previous(_) => (Kind::Malformed, None),
                 _ => (Kind::Unsupported, None),
             };
-            let mut this = Self::wrap(kind, "index", error);
+            let hint = (kind == Kind::Malformed).then_some(Hint::NewIndex);
+            let mut this = Self::wrap(kind, "index", error).with_hint(hint);
             this.0.os_code = code;
             this
+        }
+    }
+
+    impl From<ggmill_quantize::ResumeError> for Error {
+        fn from(error: ggmill_quantize::ResumeError) -> Self {
+            use ggmill_quantize::ResumeError as E;
+            let hint = match &error {
+                E::ChunkSize { found, .. } => Some(Hint::ChunkSize(*found)),
+                E::Dataset { .. } => Some(Hint::MergeImatrices),
+                E::Output { is_measured } => Some(Hint::SameMatrices(*is_measured)),
+                _ => None,
+            };
+            Self::wrap(Kind::Refused, "resume", error).with_hint(hint)
         }
     }
 
@@ -618,7 +645,6 @@ mod files {
         ggmill_edit::KeyTypeError => Misuse, "misuse";
         ggmill_edit::ValueError => Misuse, "misuse";
         ggmill_pipeline::PlanDocumentError => Malformed, "plan";
-        ggmill_quantize::ResumeError => Refused, "resume";
         ggmill_quantize::UnknownTarget => Misuse, "misuse";
     }
 }

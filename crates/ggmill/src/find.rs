@@ -6,8 +6,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::Error;
 use crate::error::Kind;
+use crate::{Error, Hint, Result};
 
 /// How many levels of directories are searched.
 const MAX_DEPTH: usize = 16;
@@ -31,12 +31,15 @@ pub fn find_files(
         let (before, mut unreadable) = (files.len(), Vec::new());
         walk(path, wanted, &mut files, &mut unreadable);
         if files.len() == before && unreadable.is_empty() {
-            let message = format_args!("no {what} found");
-            errors.push(Error::new(Kind::NotFound, "no_files", message).at(path));
+            errors.push(none_found(what, path));
         }
         errors.extend(unreadable.into_iter().map(|(path, error)| Error::from(error).at(&path)));
     }
     (files, errors)
+}
+
+pub(crate) fn none_found(what: &str, path: &Path) -> Error {
+    Error::new(Kind::NotFound, "no_files", format_args!("no {what} found")).at(path)
 }
 
 /// Returns `true` for a name that ends in `.gguf`.
@@ -133,4 +136,29 @@ fn walk_directory(
         }
     }
     Ok(())
+}
+
+/// Refuses a path that does not exist, before an error about what it is not.
+pub(crate) fn refuse_missing(path: &Path) -> Result<()> {
+    if path.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    let error = Error::new(Kind::NotFound, "io", "no such file or directory").at(path);
+    Err(error.with_hint(repository_hint(path)))
+}
+
+/// The repository that was probably meant by a path of this form.
+fn repository_hint(path: &Path) -> Option<Hint> {
+    let text = path.to_string_lossy();
+    let id = text.trim_end_matches('/');
+    let is_id = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+    };
+    match id.split('/').collect::<Vec<_>>()[..] {
+        [owner, name] if is_id(owner) && is_id(name) && !Path::new(owner).exists() => {
+            Some(Hint::Repository(id.to_owned()))
+        }
+        _ => None,
+    }
 }

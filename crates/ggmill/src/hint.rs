@@ -147,6 +147,36 @@ pub enum Hint {
     DecoderStart,
     /// Both models need the same vocabulary.
     SameVocabulary,
+    /// The address leads to a Git LFS pointer: use the one for downloads.
+    DownloadAddress,
+    /// Select the pre-tokenizer.
+    SelectPreTokenizer,
+    /// Set a chat template.
+    SetTemplate,
+    /// The templates of the file have these names.
+    Templates(Vec<String>),
+    /// Set this variable of the template.
+    SetVariable(&'static str),
+    /// Inspect the file instead of listing it.
+    InspectFile,
+    /// The keys that are most similar to the missing one; none if nothing is.
+    SimilarKeys(Vec<String>),
+    /// Only one value is read; extract all that match the pattern.
+    ExtractMatching,
+    /// Write a new index.
+    NewIndex,
+    /// Update the index, or overwrite it.
+    UpdateOrOverwrite,
+    /// Write NDJSON.
+    Ndjson,
+    /// Compare with another model: that gives the cosine of the embeddings.
+    CompareEmbeddings,
+    /// Continue with chunks of this many tokens.
+    ChunkSize(usize),
+    /// Write another file, and merge both.
+    MergeImatrices,
+    /// Measure the same matrices as before: those outside the blocks too if the flag is set.
+    SameMatrices(bool),
     /// Pass token IDs instead of a text; before that, what could help to tokenize the text.
     TokenIds(Option<Box<Hint>>),
     /// A pattern that matches, and was probably meant.
@@ -219,9 +249,6 @@ pub enum Hint {
     /// What a server's refusal means.
     #[cfg(feature = "remote")]
     Remote(ggmill_remote::Advice),
-    /// The address is that of a Git LFS pointer: use the download address of the file.
-    #[cfg(feature = "remote")]
-    DownloadAddress,
     /// This build cannot read remote files: download the file.
     UseCopy,
 }
@@ -368,6 +395,42 @@ impl fmt::Display for Hint {
                  config.json of the checkpoint (0 for T5)"
             }
             Self::SameVocabulary => "both models need the same vocabulary",
+            Self::DownloadAddress => {
+                "this is a Git LFS pointer, not the file itself; use the file's download URL, \
+                 which often contains `/resolve/`"
+            }
+            Self::SelectPreTokenizer => "select the pre-tokenizer",
+            Self::SetTemplate => "set a chat template",
+            Self::Templates(names) => {
+                return write!(f, "the templates are: {}", names.join(", "));
+            }
+            Self::SetVariable(name) => return write!(f, "set the variable {name}"),
+            Self::InspectFile => "`ggmill inspect` shows a file or a shard set",
+            Self::SimilarKeys(keys) if keys.is_empty() => {
+                "`ggmill inspect` of the metadata lists the keys"
+            }
+            Self::SimilarKeys(keys) => {
+                return write!(f, "did you mean {}?", keys.join(" or "));
+            }
+            Self::ExtractMatching => {
+                "only one value is read; `ggmill extract` writes all matching entries as JSON"
+            }
+            Self::NewIndex => "write a new index",
+            Self::UpdateOrOverwrite => "update the index, or overwrite it",
+            Self::Ndjson => "a name that ends in .ndjson gives NDJSON",
+            Self::CompareEmbeddings => {
+                "the comparison with another model gives the cosine of the embeddings"
+            }
+            Self::ChunkSize(tokens) => {
+                return write!(f, "chunks of {tokens} tokens continue it");
+            }
+            Self::MergeImatrices => "write another file, and merge both",
+            Self::SameMatrices(true) => {
+                "measure the matrices outside the blocks, as before, to continue it"
+            }
+            Self::SameMatrices(false) => {
+                "do not measure the matrices outside the blocks to continue it"
+            }
             Self::TokenIds(before) => {
                 if let Some(before) = before {
                     write!(f, "{before}; ")?;
@@ -441,11 +504,6 @@ impl fmt::Display for Hint {
             }
             Self::AllShards => {
                 "all shards of a set are renamed together, so all of them must exist"
-            }
-            #[cfg(feature = "remote")]
-            Self::DownloadAddress => {
-                "this is a Git LFS pointer, not the file itself; use the file's download URL, which \
-                 often contains `/resolve/`"
             }
             #[cfg(feature = "remote")]
             Self::Remote(advice) => return remote(advice, f),

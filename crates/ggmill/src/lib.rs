@@ -55,7 +55,6 @@ mod paths;
 mod progress;
 #[cfg(feature = "files")]
 mod side_files;
-#[cfg(feature = "files")]
 mod verbs;
 
 pub use error::{Error, Result};

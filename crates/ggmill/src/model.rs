@@ -5,8 +5,13 @@ use std::iter::FusedIterator;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+#[cfg(feature = "files")]
+use ggmill_core::Value;
 use ggmill_core::{GgmlType, Limits, Metadata, RawStr, ReadAt, Shape};
+use ggmill_tokenizer::{LoadOptions, Tokenizer};
 
+#[cfg(feature = "files")]
+use crate::Hint;
 use crate::{Error, Result, content};
 
 /// A GGUF model: a file, or all shards of a set.
@@ -96,11 +101,101 @@ impl Model {
     }
 
     /// An error about this model, with its path.
-    fn located(&self, error: impl Into<Error>) -> Error {
+    pub(crate) fn located(&self, error: impl Into<Error>) -> Error {
         match self.path() {
             Some(path) => error.into().at(path),
             None => error.into(),
         }
+    }
+}
+
+impl Model {
+    /// Returns the tokenizer of the model. Fails without a vocabulary, or with one that this version
+    /// does not support.
+    ///
+    /// ```no_run
+    /// let model = ggmill::Model::open("model.gguf")?;
+    /// let tokenizer = model.tokenizer()?;
+    /// let mut ids = Vec::new();
+    /// tokenizer.encode("Hello, world!", &ggmill::tokenizer::EncodeOptions::new(), &mut ids)?;
+    /// # Ok::<(), ggmill::Error>(())
+    /// ```
+    pub fn tokenizer(&self) -> Result<Tokenizer> {
+        self.tokenizer_with(&LoadOptions::new())
+    }
+
+    /// Returns the tokenizer of the model, with another pre-tokenizer, for example.
+    pub fn tokenizer_with(&self, options: &LoadOptions) -> Result<Tokenizer> {
+        Tokenizer::with_options(&self.metadata(), options).map_err(|error| self.located(error))
+    }
+
+    /// Returns the value of a metadata key, or one element of an array: `KEY[N]`, counted from 0.
+    ///
+    /// ```no_run
+    /// let model = ggmill::Model::open("model.gguf")?;
+    /// let token = model.value("tokenizer.ggml.tokens[5]")?;
+    /// # Ok::<(), ggmill::Error>(())
+    /// ```
+    #[cfg(feature = "files")]
+    pub fn value(&self, key: &str) -> Result<Value<'_>> {
+        let metadata = self.metadata();
+        let about = |error: Error| self.located(error.about_key(key));
+        let read = |key: &str| {
+            metadata.get(key).map(|entry| entry.value().map_err(|error| about(error.into())))
+        };
+        if let Some(value) = read(key) {
+            return value;
+        }
+        let missing = || {
+            let error = Error::new(crate::error::Kind::NotFound, "missing", "no such key");
+            let hint = if key.contains(['*', '?']) {
+                Hint::ExtractMatching
+            } else {
+                Hint::SimilarKeys(self.similar_keys(key))
+            };
+            about(error).with_hint(hint)
+        };
+        let Some((array_key, index)) = ggmill_edit::parse_element(key).ok().flatten() else {
+            return Err(missing());
+        };
+        let whole = read(array_key).ok_or_else(missing)??;
+        let array = whole.as_array().ok_or_else(|| about(Error::misuse("is not an array")))?;
+        let index = usize::try_from(index).unwrap_or(usize::MAX);
+        let element = array.iter().nth(index).ok_or_else(|| {
+            let message = format_args!("the array has {} elements, counted from 0", array.len());
+            about(Error::misuse(message))
+        })?;
+        element.map_err(|error| about(error.into()))
+    }
+
+    /// Returns the keys that are most similar to one that does not exist.
+    #[cfg(feature = "files")]
+    fn similar_keys(&self, key: &str) -> Vec<String> {
+        const MOST: usize = 3;
+        let metadata = self.metadata();
+        let keys: Vec<&str> =
+            metadata.iter().filter_map(|entry| entry.key().to_str().ok()).collect();
+        let near = ggmill_check::near_keys(key, &keys).into_iter().take(MOST);
+        near.map(|key| RawStr::from(key).to_string()).collect()
+    }
+
+    /// Reads only the header from a stream; tensor data of such a model cannot be read. `len` is the
+    /// length of the whole stream, if it is known, and `name` becomes the [`path`](Self::path), which
+    /// messages about the model begin with.
+    #[cfg(feature = "files")]
+    pub fn read_header(
+        input: impl std::io::Read,
+        len: Option<u64>,
+        name: impl AsRef<Path>,
+    ) -> Result<Self> {
+        let read = ggmill_io::open_stream(input, len)?;
+        if read.beginning.is_empty() {
+            return Err(Error::malformed("there is no data"));
+        }
+        read.model.map(|model| Self::at(model, name.as_ref())).map_err(|error| {
+            let hint = content::hint_for(&error, &read.beginning, None);
+            Error::from(error).with_hint(hint)
+        })
     }
 }
 

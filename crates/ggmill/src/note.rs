@@ -75,6 +75,16 @@ pub enum Note {
     UnusedExperts(usize),
     /// The model is run from the computation graph in its file.
     GraphInFile(PathBuf),
+    /// The file could not be read in full, for this reason.
+    Unreadable(PathBuf, String),
+    /// The importance matrix in the file has all chunks already, of which there are this many.
+    NoChunkLeft(PathBuf, usize),
+    /// The entry of this name was never measured, and the legacy format cannot represent it.
+    UnmeasuredEntry(String),
+    /// The legacy format stores the name of only one dataset, the last.
+    LastDatasetOnly,
+    /// No tensor was measured over a whole chunk of this many tokens, so the output has no chunks.
+    NoWholeChunk(u32),
     /// The result was measured on text that was not used for the choice.
     Tested {
         /// The mean KL divergence, and its standard error.
@@ -145,6 +155,9 @@ impl Note {
                 | Self::SensitivitiesWithImportance(_)
                 | Self::NotFinite { .. }
                 | Self::UnusedExperts(_)
+                | Self::UnmeasuredEntry(_)
+                | Self::Unreadable(..)
+                | Self::LastDatasetOnly
                 | Self::NoTokenizer
                 | Self::OddAlignment(_)
                 | Self::Interrupted(_)
@@ -157,6 +170,7 @@ impl Note {
 }
 
 impl fmt::Display for Note {
+    #[expect(clippy::too_many_lines, reason = "one sentence per note")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plan(text) => f.write_str(text),
@@ -243,6 +257,23 @@ impl fmt::Display for Note {
             Self::GraphInFile(path) => {
                 write!(f, "{} is run from the computation graph in the file", display_path(path))
             }
+            Self::Unreadable(path, reason) => write!(f, "{}: {reason}", display_path(path)),
+            Self::NoChunkLeft(path, chunks) => {
+                write!(f, "{} has all {chunks} chunks already", display_path(path))
+            }
+            Self::UnmeasuredEntry(name) => write!(
+                f,
+                "entry {:?} was never measured, and the legacy format cannot represent it",
+                RawStr::from(&**name)
+            ),
+            Self::LastDatasetOnly => {
+                f.write_str("the legacy format stores the name of only one dataset, the last")
+            }
+            Self::NoWholeChunk(tokens) => write!(
+                f,
+                "no tensor was measured over a whole chunk of {tokens} tokens, so the output has 0 \
+                 chunks, although an input has more"
+            ),
             Self::Tested { divergence: (mean, error), predicted, same_top, positions } => {
                 write!(
                     f,

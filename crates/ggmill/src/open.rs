@@ -1,6 +1,8 @@
 //! Opening models by path or address.
 
 use std::path::Path;
+#[cfg(not(feature = "remote"))]
+use std::path::PathBuf;
 
 use ggmill_core::{Limits, RawStr, ReadAt};
 use ggmill_inspect::{FileKind, SNIFFED, sniff};
@@ -22,6 +24,8 @@ pub struct OpenOptions {
     alone: bool,
     #[cfg(feature = "remote")]
     client: Option<ggmill_remote::Client>,
+    #[cfg(feature = "remote")]
+    s3_client: Option<ggmill_remote::Client>,
 }
 
 impl Model {
@@ -69,6 +73,14 @@ impl OpenOptions {
         self
     }
 
+    /// Sets another client for addresses of S3.
+    #[cfg(feature = "remote")]
+    #[must_use]
+    pub fn s3_client(mut self, client: ggmill_remote::Client) -> Self {
+        self.s3_client = Some(client);
+        self
+    }
+
     /// Opens a model: see [`Model::open`].
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Model> {
         let path = path.as_ref();
@@ -100,13 +112,25 @@ impl OpenOptions {
         })
     }
 
+    /// Opens a model of which only the header is needed: the tensor data may be incomplete.
+    pub fn open_header(&self, path: impl AsRef<Path>) -> Result<Model> {
+        match self.open_partial(path)? {
+            (model, Some(error)) if model.core().header_fault().is_some() => Err(error),
+            (model, _) => Ok(model),
+        }
+    }
+
     /// Opens as much as is readable of one file: see [`Model::salvage`].
     pub fn salvage(&self, path: impl AsRef<Path>) -> Result<Model> {
         let path = path.as_ref();
+        self.salvage_core(path).map(|model| Model::at(model, path))
+    }
+
+    pub(crate) fn salvage_core(&self, path: &Path) -> Result<ggmill_core::Model> {
         if is_remote(path) {
             return self.salvage_remote(path);
         }
-        ggmill_io::salvage(path).map(|model| Model::at(model, path)).map_err(explained)
+        ggmill_io::salvage(path).map_err(explained)
     }
 
     /// Opens as much as is readable of one file. If it is not GGUF, returns what `not_gguf` makes of
@@ -154,7 +178,7 @@ impl OpenOptions {
 
 #[cfg(feature = "remote")]
 mod remote {
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
 
     use ggmill_core::ReadAt;
     use ggmill_inspect::{FileKind, sniff};
@@ -165,12 +189,13 @@ mod remote {
     use crate::{Error, Hint, Model, Result, content};
 
     impl OpenOptions {
-        fn location(&self, path: &Path) -> Result<(Client, Location)> {
+        pub(crate) fn location(&self, path: &Path) -> Result<(Client, Location)> {
             let location = Location::parse(path.to_str().unwrap_or_default())?;
             let not_address =
                 || Error::misuse(format_args!("{:?} is not an address", path.display()));
             let location = location.ok_or_else(not_address)?;
-            let client = match &self.client {
+            let s3_client = self.s3_client.as_ref().filter(|_| location.is_s3());
+            let client = match s3_client.or(self.client.as_ref()) {
                 Some(client) => client.clone(),
                 None => Client::new(Options::default())?,
             };
@@ -186,12 +211,24 @@ mod remote {
                 .map_err(|error| explained(&client, &location, error))
         }
 
-        pub(super) fn salvage_remote(&self, path: &Path) -> Result<Model> {
+        pub(super) fn salvage_remote(&self, path: &Path) -> Result<ggmill_core::Model> {
             let (client, location) = self.location(path)?;
-            client
-                .salvage(&location)
-                .map(|model| Model::at(model, path))
-                .map_err(|error| explained(&client, &location, error))
+            client.salvage(&location).map_err(|error| explained(&client, &location, error))
+        }
+
+        /// Returns the addresses of the GGUF files of a repository or of a directory in one, each
+        /// shard by itself; the address of a file for a file.
+        pub(crate) fn gguf_files(&self, path: &Path) -> Result<Vec<PathBuf>> {
+            let is_gguf = |name: &str| name.to_ascii_lowercase().ends_with(".gguf");
+            let (client, location) = self.location(path)?;
+            let is_file = location.directory().is_none()
+                || !location.is_repository() && location.file_name().is_some_and(is_gguf);
+            if is_file {
+                return Ok(vec![path.to_owned()]);
+            }
+            let found = client.directory(&location)?;
+            let files = found.files().iter().filter(|file| is_gguf(&file.path));
+            Ok(files.map(|file| location.join(&file.path).to_address().into()).collect())
         }
 
         pub(super) fn salvage_remote_or<T>(
@@ -279,7 +316,15 @@ impl OpenOptions {
         Self::refused(path)
     }
 
-    fn salvage_remote(&self, path: &Path) -> Result<Model> {
+    fn salvage_remote(&self, path: &Path) -> Result<ggmill_core::Model> {
+        Self::refused(path)
+    }
+
+    pub(crate) fn gguf_files(&self, path: &Path) -> Result<Vec<PathBuf>> {
+        Self::refused(path)
+    }
+
+    pub(crate) fn list_remote(&self, path: &Path) -> Result<crate::Listing> {
         Self::refused(path)
     }
 

@@ -36,7 +36,7 @@ impl fmt::Display for Shown<'_> {
 /// The address that a path is, without its secrets; `None` for a path on this machine. A file of
 /// this name comes first.
 #[cfg(feature = "remote")]
-fn address(path: &Path) -> Option<String> {
+pub(crate) fn address(path: &Path) -> Option<String> {
     let text = path.to_str().filter(|text| text.contains(":/"))?;
     match ggmill_remote::Location::parse(text) {
         Ok(None) => None,
@@ -47,7 +47,7 @@ fn address(path: &Path) -> Option<String> {
 }
 
 #[cfg(not(feature = "remote"))]
-fn address(path: &Path) -> Option<String> {
+pub(crate) fn address(path: &Path) -> Option<String> {
     let text = path.to_str().filter(|text| text.contains("://") && !path.exists())?;
     let (scheme, rest) = text.split(['?', '#']).next()?.split_once("://")?;
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));

@@ -24,15 +24,20 @@ pub enum Stage {
     Reading,
     /// The result is measured. Counts chunks of text.
     Testing,
+    /// Models are measured. Counts chunks of text.
+    Measuring,
+    /// Many files are read. Counts files.
+    Indexing,
 }
 
 impl Stage {
-    /// Returns what is counted: `bytes`, `chunks` or `tensors`.
+    /// Returns what is counted: `bytes`, `chunks`, `tensors` or `files`.
     pub fn unit(self) -> &'static str {
         match self {
             Self::Sampling | Self::Writing | Self::Reading => "bytes",
-            Self::Importance | Self::Testing => "chunks",
+            Self::Importance | Self::Testing | Self::Measuring => "chunks",
             Self::Sensitivities => "tensors",
+            Self::Indexing => "files",
         }
     }
 }
@@ -43,11 +48,11 @@ impl Stage {
 pub struct Progress<'a> {
     /// The phase.
     pub stage: Stage,
-    /// How many bytes, chunks or tensors are done: [`Stage::unit`].
+    /// How many bytes, chunks, tensors or files are done: [`Stage::unit`].
     pub done: u64,
     /// How many there are.
     pub total: u64,
-    /// The tensor in work; empty if chunks are counted.
+    /// The tensor in work, or the file; empty if chunks are counted.
     pub tensor: &'a str,
     /// The number of the tensor, from 1, and how many there are, when a model is written.
     pub number: Option<(usize, usize)>,

@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     Ok(Status::Fine)
 }
 
-/// Where text goes: as it is, or escaped for a terminal but for its line breaks.
+/// Writes text unchanged, or escaped except for line breaks if the output is a terminal.
 struct Shown {
     out: Box<dyn Write>,
     escapes: bool,
@@ -135,7 +135,7 @@ struct Numbers {
 
 impl Numbers {
     fn push(&mut self, byte: u8) -> Result<Option<u32>, Failure> {
-        /// No ID is longer.
+        /// The maximum number of digits of an ID.
         const LONGEST: usize = 20;
         if !byte.is_ascii_whitespace() && !matches!(byte, b',' | b'[' | b']') {
             if self.digits.len() <= LONGEST {

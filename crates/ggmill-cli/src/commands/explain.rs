@@ -4,10 +4,11 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use ggmill::no_graph;
 use ggmill_arch::graph::{Graph, dimensions_of};
 use ggmill_arch::{Architecture, Catalogue, TensorNames};
 use ggmill_check::{near, render, rules_about};
-use ggmill_core::{Model, RawStr};
+use ggmill_core::{Model, RawStr, keys};
 use ggmill_inspect::explain::{self, key_page};
 use ggmill_run::{GraphSource, Program};
 
@@ -16,7 +17,6 @@ use crate::console::Console;
 use crate::outcome::{Failure, Status};
 use crate::paths::{file_name, shown};
 use crate::remote;
-use crate::run_model::{of_model_without_graph, without_graph};
 use crate::source::open;
 
 /// Explain a rule of `check`, a tensor or metadata type, a standard key, or an architecture
@@ -83,21 +83,21 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     Ok(Status::Fine)
 }
 
-/// The page of a rule or a group of rules, else of a type or an architecture, else of a key.
+/// Returns the page of a rule or a group of rules, else of a type or an architecture, else of a key.
 fn page(topic: &str, catalogue: &Catalogue) -> Option<String> {
     let of_key = || key_page(topic, catalogue).map(|page| page + &rules_about(topic));
     ggmill_check::explain(topic).or_else(|| explain::page(topic, catalogue)).or_else(of_key)
 }
 
-/// The built-in description of an architecture, as it is written.
+/// Returns the text of the built-in description of an architecture.
 fn description(topic: &str, catalogue: &Catalogue) -> Result<&'static str, Failure> {
     let architecture =
         explain::architecture(topic, catalogue).ok_or_else(|| not_described(topic, catalogue))?;
-    // Every architecture of this catalogue is built in, as no other is given with --description.
+    // Every architecture of this catalogue is built in: --arch-file conflicts with --description.
     Architecture::builtin_text(architecture.name()).ok_or_else(|| unknown(topic, catalogue))
 }
 
-/// The computation graph of an architecture or of a file, with its operation set.
+/// Returns the computation graph of an architecture or of a file, with its operation set.
 fn graph(
     topic: &str,
     is_picture: bool,
@@ -112,9 +112,10 @@ fn graph(
     }
     let path = Path::new(topic);
     let model = open(path, false)?;
+    let model = model.core();
     let described = catalogue.for_metadata(model.metadata());
-    if let Some(stored) = stored(path, &model, is_picture) {
-        let run = Program::find(&model, described, None);
+    if let Some(stored) = stored(path, model, is_picture) {
+        let run = Program::find(model, described, None);
         if run.is_ok_and(|program| program.graph_source() == GraphSource::Description) {
             console.note(
                 "commands that run this file use the graph in the description of its \
@@ -123,19 +124,24 @@ fn graph(
         }
         return stored;
     }
-    match described.filter(|described| described.has_graph()) {
-        Some(described) => of_architecture(described, is_picture, catalogue),
-        None => Err(of_model_without_graph(path, &model, catalogue)),
+    if let Some(described) = described.filter(|described| described.has_graph()) {
+        return of_architecture(described, is_picture, catalogue);
     }
+    let error = match model.metadata().str(keys::GENERAL_ARCHITECTURE) {
+        Ok(name) => no_graph(name, catalogue),
+        Err(error) => error.into(),
+    };
+    Err(Failure::from(error).within(path))
 }
 
-/// The computation graph in a description.
+/// Returns the computation graph in a description.
 fn of_architecture(
     architecture: &Architecture,
     is_picture: bool,
     catalogue: &Catalogue,
 ) -> Result<String, Failure> {
-    let (title, missing) = (architecture.title(), || without_graph(architecture.name(), catalogue));
+    let (title, missing) =
+        (architecture.title(), || Failure::from(no_graph(architecture.name(), catalogue)));
     if is_picture {
         let outline = architecture.graph_outline().ok_or_else(missing)?;
         return Ok(explain::graph_svg(title, &outline));
@@ -146,7 +152,7 @@ fn of_architecture(
     Ok(format!("# {title}, operation set {set}\n{text}"))
 }
 
-/// The computation graph stored in a file, where there is one.
+/// Returns the computation graph stored in a file, if there is one.
 fn stored(path: &Path, model: &Model, is_picture: bool) -> Option<Result<String, Failure>> {
     let read = |graph: Graph| {
         let title = file_name(path);
@@ -156,7 +162,7 @@ fn stored(path: &Path, model: &Model, is_picture: bool) -> Option<Result<String,
         let (title, set) = (RawStr::from(&*title), graph.operation_set());
         let mut text = format!("# {title}, stored in the file, operation set {set}\n");
         for step in graph.steps()? {
-            // Names of tensors can be anything.
+            // Tensor names can have any content, so they are escaped.
             text.push_str(&RawStr::from(&*step).to_string());
             text.push('\n');
         }
@@ -169,13 +175,13 @@ fn stored(path: &Path, model: &Model, is_picture: bool) -> Option<Result<String,
     }))
 }
 
-/// Whether a topic is a file or an address of one.
+/// Returns `true` if a topic is a file or an address.
 fn is_file(topic: &str) -> bool {
     let path = Path::new(topic);
     topic == "-" || path.is_file() || remote::is_remote(path)
 }
 
-/// What is said of a name whose description is asked for.
+/// Returns the error for an architecture without a description.
 fn not_described(topic: &str, catalogue: &Catalogue) -> Failure {
     if TensorNames::of(topic).is_none() {
         return unknown(topic, catalogue);

@@ -1,17 +1,17 @@
-//! `ggmill imatrix`: what is in an importance matrix, several as one, the other form, and one that is
-//! measured.
+//! `ggmill imatrix`: shows, merges and converts importance matrices; `make` measures one.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use ggmill::{WrittenImatrix, merge_imatrices};
 use ggmill_core::RawStr;
 use ggmill_quantize::{Imatrix, ImatrixEntry, ImatrixForm};
 
-use super::imatrix_form::{Format, form_for, warn_of_losses, wrote};
 use super::imatrix_make;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
-use crate::outputs::write_file;
+use crate::outputs::refuse_stream;
+use crate::paths::shown;
 
 /// Make, show, merge and convert importance matrices
 #[derive(Debug, clap::Args)]
@@ -38,6 +38,21 @@ formats can be mixed.")]
     Merge(Merge),
     /// Convert an importance matrix to the other format: GGUF, or the legacy binary .dat
     Convert(Convert),
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(super) enum Format {
+    Gguf,
+    Dat,
+}
+
+impl From<Format> for ImatrixForm {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Gguf => Self::Gguf,
+            Format::Dat => Self::Legacy,
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -118,23 +133,28 @@ fn run_merge(
     writing: &Writing,
     console: Console,
 ) -> Result<Status, Failure> {
-    let matrices =
-        files.iter().map(Imatrix::open).collect::<Result<Vec<_>, _>>().map_err(Failure::new)?;
-    let merged =
-        Imatrix::merge(&matrices, writing.chunk_size.unwrap_or(0)).map_err(Failure::new)?;
-    let form = form_for(output, writing.output_format);
-    let bytes = merged.to_bytes(form).map_err(Failure::new)?;
-    write_file(output, files, writing.force, &bytes)?;
-    warn_of_losses(console, &merged, form);
-    if merged.chunk_count() == 0 && matrices.iter().any(|matrix| matrix.chunk_count() > 0) {
-        let tokens = merged.chunk_size();
-        console.note(format_args!(
-            "no tensor was measured over a whole chunk of {tokens} tokens, so the output has 0 \
-             chunks, although an input has more; --chunk-size changes the size of a chunk"
-        ));
+    refuse_stream(output)?;
+    let mut builder = merge_imatrices(files)?.overwrite(writing.force);
+    if let Some(tokens) = writing.chunk_size {
+        builder = builder.chunk_size(tokens);
     }
-    wrote(console, output, &merged, form);
+    if let Some(format) = writing.output_format {
+        builder = builder.form(format.into());
+    }
+    tell(console, &builder.write(output)?);
     Ok(Status::Fine)
+}
+
+/// Prints the notes about a matrix that was written, and where it is.
+pub(super) fn tell(console: Console, written: &WrittenImatrix) {
+    written.notes().iter().for_each(|note| console.tell(note));
+    let named = if written.form() == ImatrixForm::Legacy { "the legacy format" } else { "GGUF" };
+    console.note(format_args!(
+        "wrote {}: {named}, {} entries, {} chunks",
+        shown(written.path()),
+        written.imatrix().entries().len(),
+        written.imatrix().chunk_count()
+    ));
 }
 
 fn form(imatrix: &Imatrix) -> &'static str {
@@ -145,7 +165,7 @@ fn form(imatrix: &Imatrix) -> &'static str {
     }
 }
 
-/// Smallest, mean and largest weight of an entry.
+/// Returns the smallest, mean and largest weight of an entry.
 fn spread(entry: &ImatrixEntry) -> [f64; 3] {
     let weights = entry.weights();
     let bounds =
@@ -158,8 +178,7 @@ fn spread(entry: &ImatrixEntry) -> [f64; 3] {
     [f64::from(bounds.0), mean, f64::from(bounds.1)]
 }
 
-/// How often an entry was measured: once for all matrices of a stack, or from the least to the
-/// most.
+/// Returns the count of an entry, or the range of counts of its matrices.
 fn counts(entry: &ImatrixEntry) -> String {
     let (least, most) = (entry.counts().iter().min(), entry.counts().iter().max());
     match (least, most) {
@@ -203,7 +222,7 @@ fn table(out: &mut dyn Write, imatrix: &Imatrix) -> io::Result<()> {
     Ok(())
 }
 
-/// What names are ordered by, so that `blk.2` comes before `blk.10`.
+/// Returns a sort key by which `blk.2` comes before `blk.10`.
 fn by_numbers(name: &str) -> Vec<(u64, String)> {
     name.split('.').map(|part| (part.parse().unwrap_or(u64::MAX), part.to_owned())).collect()
 }

@@ -2,17 +2,15 @@
 
 use std::path::PathBuf;
 
-use ggmill_quantize::{Imatrix, ImatrixRun, ResumeError};
-use ggmill_run::{Activations, Matrices, activations};
+use ggmill_run::Matrices;
 
-use super::imatrix_form::{Format, form_for, warn_of_losses, wrote};
+use super::imatrix::{Format, tell};
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
-use crate::outputs::{Output, refuse_interrupted, write_file};
-use crate::paths::shown;
-use crate::progress::Bar;
-use crate::run_model::{RunArgs, Stopped, TextArgs, sums_of, warn_of_unused};
-use crate::source::open_whole;
+use crate::outputs::refuse_stream;
+use crate::progress::Bars;
+use crate::run_model::{RunArgs, TextArgs, with_run};
+use crate::source::open_model;
 
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
@@ -77,85 +75,23 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let catalogue = args.run.catalogue()?;
-    let model = open_whole(&args.file)?;
-    let program = args.run.program(&args.file, &model, &catalogue, console)?;
-    let mut inputs: Vec<PathBuf> =
-        ggmill_io::files(&model).map(|file| file.path().to_owned()).collect();
-    refuse_interrupted(&inputs)?;
-    inputs.extend(args.text.path().filter(|path| path.is_file()).cloned());
-    let mut run = imatrix_run(args)?;
-    Output::new(&args.output, &inputs, args.force || run.earlier().is_some())?;
-    let chunks = args.text.chunks(&args.file, None, console)?;
-    let wanted = chunks.part(args.from_chunk, args.chunks);
-    let wanted = wanted.map_err(Failure::new)?;
-    let wanted = wanted.texts();
-    let form = form_for(&args.output, args.output_format);
-    let done = run.done();
-    let left = wanted.get(done..).unwrap_or_default();
-    if let Some(earlier) = run.earlier().filter(|_| left.is_empty()) {
-        console.note(format_args!(
-            "{} has all {} chunks already",
-            shown(&args.output),
-            wanted.len()
-        ));
-        wrote(console, &args.output, earlier, form);
-        return Ok(Status::Fine);
+    refuse_stream(&args.output)?;
+    let model = open_model(&args.file)?;
+    let bars = Bars::new(console);
+    let (shown, told) = (bars.clone(), bars.clone());
+    let mut builder = ggmill::imatrix(&model)?
+        .matrices(args.matrices())
+        .resume(args.resume)
+        .save_every(args.save_every)
+        .overwrite(args.force)
+        .on_progress(move |progress| shown.show(progress))
+        .on_note(move |note| told.tell(note));
+    if let Some(format) = args.output_format {
+        builder = builder.form(format.into());
     }
-    let within = |Stopped(failure): Stopped| failure.within(&args.file);
-    let runner = args.run.runner().map_err(within)?;
-    let mut bar = Bar::of_pieces(console, "chunks");
-    bar.update(done as u64, wanted.len() as u64, "chunks");
-    // What is replaced is what was there at the start, or an earlier state of this run.
-    let mut replaces = args.force || run.earlier().is_some();
-    let mut save = |run: &ImatrixRun, sums: &Activations, chunks: usize| {
-        let imatrix = run.imatrix(sums_of(sums), chunks).map_err(Failure::new)?;
-        let bytes = imatrix.to_bytes(form).map_err(Failure::new)?;
-        write_file(&args.output, &inputs, replaces, &bytes)?;
-        replaces = true;
-        Ok::<_, Failure>(imatrix)
-    };
-    let sums = activations(&runner, &program, left, args.matrices(), |sums, now| {
-        bar.update((done + now) as u64, wanted.len() as u64, "chunks");
-        if now < left.len() && run.is_due(now) {
-            save(&run, sums, now).map_err(Stopped)?;
-        }
-        Ok::<_, Stopped>(())
-    });
-    drop(bar);
-    let sums = sums.map_err(within)?;
-    let imatrix = save(&run, &sums, left.len())?;
-    warn_of_unused(&sums, console);
-    warn_of_losses(console, &imatrix, form);
-    wrote(console, &args.output, &imatrix, form);
+    let text = args.text.run_text().skip(args.from_chunk).chunks(args.chunks);
+    let written = with_run!(&args.run, text, builder).write(&args.output)?;
+    bars.clear();
+    tell(console, &written);
     Ok(Status::Fine)
-}
-
-/// The run, which continues what an interrupted one has left where it is to.
-fn imatrix_run(args: &Args) -> Result<ImatrixRun, Failure> {
-    let run = ImatrixRun::new(args.text.context())
-        .with_dataset(args.text.path().map(|path| path.to_string_lossy().into_owned()))
-        .with_output(args.matrices() != Matrices::Blocks)
-        .with_save_every(args.save_every);
-    if !args.resume || !args.output.exists() {
-        return Ok(run);
-    }
-    let earlier = Imatrix::open(&args.output).map_err(Failure::new)?;
-    run.resume(earlier).map_err(|error| {
-        let hint = match &error {
-            ResumeError::ChunkSize { found, .. } => Some(format!("--ctx {found} continues it")),
-            ResumeError::Dataset { .. } => {
-                Some("-o another file, and join both with `ggmill imatrix merge`".to_owned())
-            }
-            ResumeError::Output { is_measured: true } => Some(
-                "add --process-output or --all-matrices, whichever it was measured with, to continue it"
-                    .to_owned(),
-            ),
-            ResumeError::Output { is_measured: false } => {
-                Some("leave out --process-output or --all-matrices to continue it".to_owned())
-            }
-            _ => None,
-        };
-        Failure::new(error).with_hint(hint).within(&args.output)
-    })
 }

@@ -1,32 +1,25 @@
-//! `ggmill index`: tables of what is in many files.
+//! `ggmill index`: tables of the files, tensors and metadata of many models.
 
-use std::io::{self, Write};
+use std::io;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::available_parallelism;
 
-use ggmill_core::{ReadAt, Sink as _};
-use ggmill_inspect::index::{Error, IndexOptions, IndexOutcome, Tables};
-use ggmill_io::{FileSink, RandomAccess, commit_all};
+use ggmill_inspect::index::IndexOutcome;
 
-use super::index_inputs::{Input, inputs};
 use crate::console::Console;
 use crate::counted::counted;
+use crate::hints;
 use crate::outcome::{Failure, Status};
-use crate::outputs::start;
-use crate::paths::shown;
-use crate::progress::Bar;
+use crate::progress::Bars;
 use crate::remote;
 use crate::text_file::read_text;
 
-/// Bytes of a list of files, at most.
+/// The maximum size of a list of files, in bytes.
 const MAX_LIST: u64 = 256 << 20;
-/// Files of servers that are read at the same time.
-const REMOTE_THREADS: usize = 8;
-/// Threads, at most.
+/// The maximum number of threads.
 const MAX_THREADS: usize = 512;
 
 /// Write tables of the files, tensors and metadata of many models, as Parquet or NDJSON
@@ -72,199 +65,49 @@ fn number_of_threads(text: &str) -> Result<NonZeroUsize, String> {
         .ok_or_else(|| format!("expected a number from 1 to {MAX_THREADS}"))
 }
 
-/// What is written.
-enum Format {
-    /// NDJSON on standard output.
-    Printed,
-    Ndjson,
-    #[cfg(feature = "parquet")]
-    Parquet,
-}
-
-impl Format {
-    fn of(output: &Path) -> Result<Self, Failure> {
-        if output.as_os_str() == "-" {
-            return Ok(Self::Printed);
-        }
-        let refused = |why: &str| Failure::new(format_args!("{}: {why}", shown(output)));
-        match output.extension().and_then(|extension| extension.to_str()) {
-            Some("ndjson" | "jsonl") => Ok(Self::Ndjson),
-            #[cfg(feature = "parquet")]
-            Some("parquet") => Ok(Self::Parquet),
-            #[cfg(not(feature = "parquet"))]
-            Some("parquet") => Err(refused("this program was built without `parquet`")
-                .with_hint(Some("a name that ends in .ndjson gives NDJSON".to_owned()))),
-            _ => Err(refused("expected a name that ends in .parquet, .ndjson or .jsonl")),
-        }
-    }
-}
-
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let format = Format::of(&args.output)?;
     let mut paths = args.paths.clone();
     if let Some(list) = &args.files_from {
         let text = read_text(list, MAX_LIST)?;
         paths.extend(text.lines().filter(|line| !line.is_empty()).map(PathBuf::from));
     }
-    let work = |state: Option<&Path>| -> Result<Work, Failure> {
-        let inputs = inputs(&paths)?;
-        let has_remote = inputs.iter().any(|input| remote::is_remote(&input.path));
-        let cores = available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let several = NonZeroUsize::new(REMOTE_THREADS).unwrap_or(cores);
-        let threads = if has_remote { cores.max(several) } else { cores };
-        Ok(Work {
-            earlier: earlier(state, args.resume)?,
-            inputs,
-            options: IndexOptions::default().with_threads(args.threads.unwrap_or(threads)),
-            interrupted: on_interrupt(),
-        })
-    };
-    let outcome = match format {
-        Format::Printed => {
-            if args.resume {
-                return Err(Failure::new("-: standard output cannot be updated"));
+    let is_printed = args.output.as_os_str() == "-";
+    if is_printed && args.resume {
+        return Err(Failure::new("-: standard output cannot be updated"));
+    }
+    let bars = Bars::new(console);
+    let (shown, told, interrupted) = (bars.clone(), bars.clone(), on_interrupt());
+    let mut builder = ggmill::index(&paths)?
+        .open_with(remote::options_for(&paths)?)
+        .resume(args.resume)
+        .overwrite(args.force)
+        .word_hints(hints::hint)
+        .on_note(move |note| told.tell(note))
+        .on_progress(move |progress| {
+            let _ = shown.show(progress);
+            if interrupted.load(Ordering::Relaxed) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
-            let mut work = work(None)?;
-            let mut out = console.bytes();
-            work.write(|_| Tables::ndjson(&mut out, None), console)?
-        }
-        Format::Ndjson => {
-            let mut sinks = begin([&*args.output], args, &paths)?;
-            let mut work = work(Some(&args.output))?;
-            let [sink] = &mut sinks;
-            let outcome = work.write(|earlier| Tables::ndjson(sink, earlier), console)?;
-            commit(sinks)?;
-            outcome
-        }
-        #[cfg(feature = "parquet")]
-        Format::Parquet => {
-            let [tensors, metadata, state] = ["tensors.parquet", "metadata.parquet", "ndjson.sz"]
-                .map(|extension| args.output.with_extension(extension));
-            let mut sinks = begin([&args.output, &tensors, &metadata, &state], args, &paths)?;
-            let mut work = work(Some(&state))?;
-            let [files, tensors, metadata, state] = sinks.each_mut();
-            let outputs = [files, tensors, metadata];
-            let outcome =
-                work.write(|earlier| Tables::parquet(outputs, state, earlier), console)?;
-            commit(sinks)?;
-            outcome
-        }
+        });
+    if let Some(threads) = args.threads {
+        builder = builder.threads(threads.get());
+    }
+    let outcome = if is_printed {
+        builder.write_ndjson(console.bytes()).map_err(not_printed)?
+    } else {
+        builder.write(&args.output)?
     };
+    bars.clear();
     report(&outcome, args, console)
 }
 
-/// Starts the outputs; one that exists is replaced if it is to be updated.
-fn begin<const N: usize>(
-    outputs: [&Path; N],
-    args: &Args,
-    inputs: &[PathBuf],
-) -> Result<[Output; N], Failure> {
-    let there = outputs.map(Path::exists);
-    if args.resume
-        && there.contains(&true)
-        && let Some((missing, _)) = outputs.iter().zip(there).find(|(_, there)| !there)
-    {
-        let message = format!("{}: missing, so the index cannot be updated", shown(missing));
-        return Err(Failure::new(message).with_hint(Some("--force writes a new index".to_owned())));
-    }
-    let inputs: Vec<PathBuf> =
-        inputs.iter().filter(|input| !remote::is_remote(input)).cloned().collect();
-    let replace = args.force || args.resume && there.contains(&true);
-    let mut sinks = Vec::with_capacity(N);
-    for output in outputs {
-        let sink = start(output, &inputs, replace, 0).map_err(|failure| match failure {
-            Failure::Refused { message, hint: Some(hint) } if hint.starts_with("--force") => {
-                let hint = Some("--resume updates it, --force replaces it".to_owned());
-                Failure::new(message).with_hint(hint)
-            }
-            failure => failure,
-        })?;
-        sinks.push(Output(sink));
-    }
-    sinks.try_into().map_err(|_| Failure::new("an output for each table"))
-}
-
-/// Gives the outputs their names, that of the table of files last.
-fn commit<const N: usize>(sinks: [Output; N]) -> Result<(), Failure> {
-    commit_all(sinks.into_iter().rev().map(|Output(sink)| sink).collect()).map_err(Failure::new)
-}
-
-/// Opens the file from which the index is updated, if it exists.
-fn earlier(state: Option<&Path>, resume: bool) -> Result<Option<Arc<dyn ReadAt>>, Failure> {
-    let Some(path) = state.filter(|path| resume && path.exists()) else { return Ok(None) };
-    let file = RandomAccess::open(path).map_err(Failure::new)?;
-    Ok(Some(Arc::new(file)))
-}
-
-/// An output as the library writes it.
-struct Output(FileSink);
-
-impl Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.append(bytes).map_err(io::Error::other)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// What is to be done.
-struct Work {
-    inputs: Vec<Input>,
-    earlier: Option<Arc<dyn ReadAt>>,
-    options: IndexOptions,
-    interrupted: Arc<AtomicBool>,
-}
-
-impl Work {
-    fn write<'t>(
-        &mut self,
-        tables: impl FnOnce(Option<Arc<dyn ReadAt>>) -> ggmill_inspect::index::Result<Tables<'t>>,
-        console: Console,
-    ) -> Result<IndexOutcome, Failure> {
-        let tables = tables(self.earlier.take()).map_err(failure)?;
-        let candidates: Vec<_> = self.inputs.iter().map(|input| input.candidate.clone()).collect();
-        let total = candidates.len() as u64;
-        let mut bar = Bar::of_pieces(console, "files");
-        let open = |number: usize| match self.inputs.get(number) {
-            Some(input) => input.open(),
-            None => Err("not one of the files".to_owned()),
-        };
-        let result = ggmill_inspect::index::index(
-            &candidates,
-            &open,
-            tables,
-            &self.options,
-            &mut |file, outcome| {
-                bar.update(outcome.files, total, &file.path);
-                if self.interrupted.load(Ordering::Relaxed) {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
-            },
-        );
-        drop(bar);
-        // Also if the index cannot be written.
-        let outcome = result.as_ref().unwrap_or_else(|unfinished| &unfinished.outcome);
-        for fault in &outcome.faults {
-            if let Some(input) = self.inputs.get(fault.file) {
-                console.warn(format_args!("{}: {}", shown(&input.path), fault.reason));
-            }
-        }
-        result.map_err(|unfinished| failure(unfinished.error))
-    }
-}
-
-fn failure(error: Error) -> Failure {
-    match error {
-        Error::Write(error) if error.raw_os_error().is_some() => error.into(),
-        Error::Previous(_) => {
-            Failure::new(error).with_hint(Some("--force writes a new index".to_owned()))
-        }
-        error => Failure::new(error),
+/// Returns the failure of an index on standard output, which its reader may have closed.
+fn not_printed(error: ggmill::Error) -> Failure {
+    match error.os_code() {
+        Some(code) if error.kind_name() == "index" => io::Error::from_raw_os_error(code).into(),
+        _ => error.into(),
     }
 }
 
@@ -297,10 +140,10 @@ fn report(outcome: &IndexOutcome, args: &Args, console: Console) -> Result<Statu
     Err(Failure::new(message).with_hint(hint))
 }
 
-/// A flag that an interrupt sets; a second one ends the process.
+/// Returns a flag that an interrupt sets. A second interrupt ends the process.
 fn on_interrupt() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
-    // Without it an interrupt ends the process, and there is no index.
+    // If the handler cannot be installed, an interrupt ends the process without an index.
     #[cfg(unix)]
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag));

@@ -14,9 +14,9 @@ use crate::each::each;
 use crate::journal::warn_of_journal;
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
-use crate::source::{open_what_is_there, what_it_is};
+use crate::source::{open_partial, what_it_is};
 
-/// Warnings shown; a hostile file can deserve a million.
+/// The maximum number of warnings: a hostile file can have a million.
 const MAX_WARNINGS: usize = 20;
 
 /// Show the contents of GGUF files: a summary, or all metadata and tensors
@@ -131,8 +131,8 @@ impl Config {
     }
 }
 
-/// The value of an option that takes a pattern or none: a pattern, or else a file to inspect, which
-/// `--tensors model.gguf` means.
+/// Parses the value of an option with an optional pattern. The value can be the file to inspect, as in
+/// `--tensors model.gguf`.
 fn glob_or_file(
     option: &str,
     value: OsString,
@@ -170,7 +170,7 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
     inspect(&Config::of(args)?, console)
 }
 
-/// As [`run`] with `--all`.
+/// Runs the command with `--all`.
 pub(crate) fn run_all(mut args: Args, console: Console) -> Result<Status, Failure> {
     args.all = !args.metadata && args.key.is_empty() && args.tensors.is_none();
     run(args, console)
@@ -196,8 +196,8 @@ fn inspect_one(file: &Path, config: &Config, console: Console) -> Result<Status,
         return legacy_listing::show(file, matches!(config.format, Format::Json), console);
     }
     warn_of_journal(file, console);
-    let (model, broken) = open_what_is_there(file, config.alone)?;
-    let model = &model;
+    let (model, broken) = open_partial(file, config.alone)?;
+    let model = model.core();
     if broken.is_none() {
         warn(model, console);
     }
@@ -239,7 +239,7 @@ fn inspect_one(file: &Path, config: &Config, console: Console) -> Result<Status,
     broken.map_or(Ok(status), Err)
 }
 
-/// The summary of a file that was just written, except with `--quiet`.
+/// Prints the summary of a file that was just written, except with `--quiet`.
 pub(crate) fn summarize(file: &Path, console: Console) -> Result<Status, Failure> {
     if console.is_quiet() {
         return Ok(Status::Fine);
@@ -267,8 +267,8 @@ fn warn(model: &Model, console: Console) {
     }
 }
 
-/// Reports which patterns match nothing, and suggests a wider one. It is a finding when none
-/// matches anything.
+/// Warns about patterns that match nothing, and suggests a wider one. If no pattern matches anything,
+/// the status is [`Status::Findings`].
 fn unmatched(model: &Model, selection: &Selection, console: Console) -> Status {
     let key = |glob: &Glob| model.metadata().iter().any(|entry| glob.matches(entry.key()));
     let name = |glob: &Glob| model.tensors().iter().any(|tensor| glob.matches(tensor.name()));

@@ -13,7 +13,7 @@ use crate::counted::counted;
 use crate::outcome::{Failure, Status};
 use crate::paths::shown;
 
-/// The content of such a file.
+/// Prints the content of a legacy file.
 pub(super) fn show(path: &Path, as_json: bool, console: Console) -> Result<Status, Failure> {
     let legacy = Legacy::open(path).map_err(Failure::new)?;
     let tensors = || {

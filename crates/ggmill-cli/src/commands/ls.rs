@@ -1,16 +1,15 @@
 //! `ggmill ls`: the GGUF files of a repository of the Hugging Face Hub, or of a directory.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use ggmill::{ListedModel, Listing};
 use ggmill_core::{ByteSize, RawStr};
 use serde_json::json;
 
 use crate::console::Console;
-use crate::directory_listing::list_directory;
-use crate::listing::{ListedModel, Listing};
 use crate::outcome::{Failure, Status};
-use crate::paths::{refuse_missing, shown};
+use crate::paths::shown;
 use crate::remote;
 
 /// List the GGUF files in a Hugging Face Hub repository or a directory
@@ -34,12 +33,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let is_directory = args.location.is_dir();
-    let Listing { models, parameters } = match remote::list(&args.location) {
-        Some(found) => found?,
-        None if is_directory => list_directory(&args.location, console),
-        None => return Err(neither(&args.location)),
-    };
+    let Listing { models, parameters, errors, .. } =
+        remote::options(&args.location)?.list(&args.location)?;
+    for error in &errors {
+        console.warn(error);
+    }
     let mut out = console.text();
     if args.json {
         let files: Vec<_> = models
@@ -47,8 +45,8 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             .map(|file| {
                 json!({
                     "name": file.name,
-                    "shards": file.shards.1,
-                    "shards_found": file.shards.0,
+                    "shards": file.shards,
+                    "shards_found": file.shards_found,
                     "bytes": file.bytes,
                     "type": file.file_type,
                     "bits_per_weight": file.bits_per_weight,
@@ -67,15 +65,15 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         let widest = lines.iter().map(|(facts, name)| facts.len() + 2 + name.chars().count()).max();
         let is_narrow = console.width().is_some_and(|width| widest.is_some_and(|all| all > width));
         for (facts, name) in lines {
-            // On a narrow terminal names are whole, on lines of their own.
+            // On a narrow terminal each name is on its own line, not wrapped.
             let between = if is_narrow { "\n    " } else { "  " };
             writeln!(out, "{facts}{between}{name}")?;
         }
     }
     out.flush()?;
     if models.is_empty() {
-        // Of a directory it has been said.
-        if !is_directory {
+        // For a directory this is one of its errors.
+        if errors.is_empty() {
             console.warn(format_args!("{}: no GGUF files found", shown(&args.location)));
         }
         return Ok(Status::Findings);
@@ -83,11 +81,11 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     Ok(Status::Fine)
 }
 
-/// What is shown of a model: its size, type and bits, and its name.
+/// Returns the size, type and bits of a model, and its name.
 fn line(file: &ListedModel) -> (String, String) {
     let size = ByteSize::from(file.bytes);
     let bits = file.bits_per_weight.map_or_else(String::new, |bits| format!("{bits:.2} bpw"));
-    let shards = match file.shards {
+    let shards = match (file.shards_found, file.shards) {
         (1, 1) => String::new(),
         (there, count) if there == count => format!("  ({count} shards)"),
         (there, count) => format!("  ({there} of {count} shards)"),
@@ -95,14 +93,4 @@ fn line(file: &ListedModel) -> (String, String) {
     let kind = file.file_type.unwrap_or("-");
     let name = format!("{}{shards}", RawStr::from(&*file.name));
     (format!("{size:>8}  {kind:<8}  {bits:>9}"), name)
-}
-
-/// What is said of a path that is neither a repository nor a directory.
-fn neither(location: &Path) -> Failure {
-    if let Err(missing) = refuse_missing(location) {
-        let hint = "a repository on the Hugging Face Hub is `hf://OWNER/NAME`";
-        return missing.with_hint(Some(hint.to_owned()));
-    }
-    Failure::new(format_args!("{}: expected hf://OWNER/NAME or a directory", shown(location)))
-        .with_hint(Some("`ggmill inspect` shows a file or a shard set".to_owned()))
 }

@@ -14,7 +14,7 @@ use crate::outcome::{Failure, Status};
 use crate::paths::shown;
 use crate::tokenizer::open_tokenizer;
 
-/// Prints the tokens whose text, as it is in the file or as it is written, matches.
+/// Prints the tokens that match, by their text in the file or by the decoded text.
 pub(crate) fn print(
     file: &Path,
     glob: &Glob,
@@ -75,7 +75,7 @@ pub(crate) fn print(
     Ok(Status::Fine)
 }
 
-/// What a token is.
+/// Returns the names of the attributes of a token.
 fn kinds(tokenizer: &Tokenizer, id: u32) -> Vec<&'static str> {
     let attributes = tokenizer.vocabulary().attributes(id);
     let mut kinds = Vec::new();

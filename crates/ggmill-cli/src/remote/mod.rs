@@ -8,12 +8,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ggmill::OpenOptions;
-use ggmill_core::{Model, ReadAt as _};
-use ggmill_inspect::{FileKind, SNIFFED, sniff};
-use ggmill_remote::{Advice, Client, Error, ErrorKind, Location};
+use ggmill_remote::{Advice, Client, Error, Location};
 
-use crate::content::hint_for_content;
-use crate::listing::{ListedModel, Listing};
 use crate::outcome::Failure;
 
 /// Whether headers are kept for the next time.
@@ -78,122 +74,17 @@ pub(crate) fn options(path: &Path) -> Result<OpenOptions, Failure> {
     })
 }
 
-/// Does something with a remote file; `None` where the argument is a path.
-fn with<T>(
-    path: &Path,
-    work: impl FnOnce(&Client, &Location) -> Result<T, Failure>,
-) -> Option<Result<T, Failure>> {
-    match location(path) {
-        Ok(None) => None,
-        Ok(Some(location)) => Some(client(&location).and_then(|client| work(client, &location))),
-        Err(failure) => Some(Err(failure)),
+/// The options of the library to open all of these arguments with.
+pub(crate) fn options_for(paths: &[PathBuf]) -> Result<OpenOptions, Failure> {
+    let mut options = OpenOptions::new();
+    for path in paths {
+        if let Some(location) = location(path)? {
+            let client = client(&location)?.clone();
+            let is_s3 = location.is_s3();
+            options = if is_s3 { options.s3_client(client) } else { options.client(client) };
+        }
     }
-}
-
-/// Opens a model, one file of it where it is to be `alone`.
-pub(crate) fn open(path: &Path, alone: bool) -> Option<Result<Model, Failure>> {
-    with(path, |client, location| {
-        let opened = if alone { client.open_alone(location) } else { client.open(location) };
-        opened.map_err(|error| explained(client, location, &error))
-    })
-}
-
-/// Opens what is there of a model that ends too early, with what is wrong with it.
-pub(crate) fn open_what_is_there(
-    path: &Path,
-    alone: bool,
-) -> Option<Result<(Model, Option<Failure>), Failure>> {
-    with(path, |client, location| {
-        let opened = if alone { client.open_alone(location) } else { client.open(location) };
-        opened.map(|model| (model, None)).or_else(|error| {
-            let failure = explained(client, location, &error);
-            let is_cut = error.kind() == ErrorKind::Format(ggmill_core::ErrorKind::Truncated)
-                && error.name() == location.to_string();
-            // Nothing else is worth another request.
-            match is_cut.then(|| client.salvage(location)) {
-                Some(Ok(model)) => Ok((model, Some(failure))),
-                _ => Err(failure),
-            }
-        })
-    })
-}
-
-/// Opens what can be known of a broken file; what is not GGUF is told by its error and its first
-/// bytes.
-pub(crate) fn salvage<T>(
-    path: &Path,
-    not_gguf: impl FnOnce(&ggmill_core::Error, &[u8]) -> T,
-) -> Option<Result<Result<Model, T>, Failure>> {
-    with(path, |client, location| match client.salvage(location) {
-        Ok(model) => Ok(Ok(model)),
-        Err(error) => match error.format_error() {
-            Some(format) => {
-                let bytes = beginning(client, location).unwrap_or_default();
-                Ok(Err(not_gguf(format, &bytes)))
-            }
-            None => Err(failure(&error)),
-        },
-    })
-}
-
-/// The addresses of the GGUF files of a repository or of a directory in one, shards one by one; of a
-/// file its own. `None` for a path.
-pub(crate) fn gguf_files(path: &Path) -> Option<Result<Vec<PathBuf>, Failure>> {
-    let is_gguf = |name: &str| name.to_ascii_lowercase().ends_with(".gguf");
-    with(path, |client, location| {
-        let is_file = location.directory().is_none()
-            || !location.is_repository() && location.file_name().is_some_and(is_gguf);
-        if is_file {
-            return Ok(vec![path.to_owned()]);
-        }
-        let found = client.directory(location).map_err(|error| failure(&error))?;
-        let files = found.files().iter().filter(|file| is_gguf(&file.path));
-        Ok(files.map(|file| location.join(&file.path).to_address().into()).collect())
-    })
-}
-
-/// The models of a repository.
-pub(crate) fn list(path: &Path) -> Option<Result<Listing, Failure>> {
-    with(path, |client, location| {
-        let found = client.list(location).map_err(|error| failure(&error))?;
-        let models = found.models().into_iter().map(|model| ListedModel {
-            name: model.path,
-            shards: (model.shards, model.shard_count),
-            bytes: model.bytes,
-            file_type: model.file_type.and_then(ggmill_core::FileType::name),
-            bits_per_weight: model.bits_per_weight,
-        });
-        Ok(Listing { models: models.collect(), parameters: found.parameters })
-    })
-}
-
-/// The first bytes of a file, as many as tell what it is.
-fn beginning(client: &Client, location: &Location) -> Option<Vec<u8>> {
-    let file = client.open_file(location).ok()?;
-    let mut bytes = vec![0; SNIFFED.min(usize::try_from(file.len()).unwrap_or(SNIFFED))];
-    file.read(0, &mut bytes).ok()?;
-    Some(bytes)
-}
-
-/// The failure of opening a file, with what the file is where it is none that was meant.
-fn explained(client: &Client, location: &Location, error: &Error) -> Failure {
-    let of_content = || {
-        let format = error.format_error().filter(|_| error.kind() != ErrorKind::Shards)?;
-        // The file may be another shard, of which less is known here.
-        let is_named = error.name() == location.to_string();
-        let bytes = is_named.then(|| beginning(client, location))??;
-        if let Some(FileKind::LfsPointer { .. }) = sniff(&bytes, None) {
-            return Some(
-                "this is a Git LFS pointer, not the file itself; use the file's download URL, \
-                 which often contains `/resolve/`"
-                    .to_owned(),
-            );
-        }
-        hint_for_content(format, &bytes, location.file_name())
-    };
-    let shards = (error.kind() == ErrorKind::Shards)
-        .then(|| "--alone inspects one file by itself".to_owned());
-    failure(error).with_hint(shards.or_else(of_content))
+    Ok(options)
 }
 
 fn failure(error: &Error) -> Failure {

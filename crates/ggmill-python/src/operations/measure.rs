@@ -32,7 +32,7 @@ impl Part {
     fn chunks(&self, model: &Model) -> Result<Chunks> {
         let (tokens, bos) = match (&self.text, &self.tokens) {
             (Some(text), None) => {
-                let tokenizer = ggmill::tokenizer(model, None)?;
+                let tokenizer = model.tokenizer()?;
                 let mut tokens = Vec::new();
                 let options = ggmill::tokenizer::EncodeOptions::new();
                 tokenizer.encode(text, &options, &mut tokens)?;

@@ -1,11 +1,16 @@
-//! A text in chunks, as llama-perplexity takes them.
+//! A text in chunks, as llama-perplexity divides it, and each chunk as a source and a text.
 
 use core::ops::Range;
+use std::borrow::Cow;
+
+use ggmill_core::{Model, keys};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::input::Source;
+use crate::program::Program;
 
-/// A text in chunks of one length. The second half of each is counted, so that every token that
-/// counts has at least half a chunk before it. What is left at the end is not used.
+/// A text in chunks of equal length. Only the second half of each is scored, so that every scored token
+/// has at least half a chunk of context. An incomplete chunk at the end is not used.
 ///
 /// ```
 /// use ggmill_run::Chunks;
@@ -23,15 +28,15 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// The length that llama-perplexity takes by default.
+    /// The default length of llama-perplexity, in tokens.
     pub const CONTEXT: usize = 512;
-    /// The shortest length.
+    /// The minimum length, in tokens.
     pub const MIN_CONTEXT: usize = 4;
 
-    /// Divides tokens. The first token of each chunk is replaced by `bos`, where the vocabulary has
-    /// texts begin with one.
+    /// Divides tokens. `bos`, if the vocabulary begins texts with one, replaces the first token of each
+    /// chunk.
     ///
-    /// Fails for fewer tokens than two chunks have, and for chunks of fewer than
+    /// Fails for fewer tokens than two chunks, and for chunks of fewer than
     /// [`MIN_CONTEXT`](Self::MIN_CONTEXT).
     pub fn of(tokens: &[u32], context: usize, bos: Option<u32>) -> Result<Self> {
         if context < Self::MIN_CONTEXT {
@@ -59,14 +64,12 @@ impl Chunks {
         Ok(Self { texts, context, first: 0 })
     }
 
-    /// The tokens of each chunk.
+    /// Returns the tokens of each chunk.
     pub fn texts(&self) -> &[Vec<u32>] {
         &self.texts
     }
 
-    /// Some of the chunks: those from a number on, and at most so many.
-    ///
-    /// Fails where there is none.
+    /// Returns at most `most` chunks, from number `first` on. Fails if there is none.
     pub fn part(mut self, first: usize, most: Option<usize>) -> Result<Self> {
         let (found, context) = (self.texts.len(), self.context);
         self.texts.drain(..first.min(found));
@@ -81,13 +84,13 @@ impl Chunks {
         Ok(self)
     }
 
-    /// The number of the first chunk in the text that they are a part of.
+    /// Returns the number of the first chunk in the whole text.
     pub fn first(&self) -> usize {
         self.first
     }
 
-    /// The same text in two halves that have no token in common: every second chunk from the first
-    /// on, and the others. What is fitted to the one can be tested with the other.
+    /// Returns every second chunk from the first on, and the others: what is fitted to one half can be
+    /// tested on the other.
     ///
     /// ```
     /// use ggmill_run::Chunks;
@@ -108,13 +111,102 @@ impl Chunks {
         (half(first), half(second))
     }
 
-    /// How many tokens each has.
+    /// Returns the number of tokens per chunk.
     pub fn context(&self) -> usize {
         self.context
     }
 
-    /// The places in a chunk whose output counts: each is compared with the token after it.
+    /// Returns the positions of a chunk that are scored: each output is compared with the next token.
     pub fn counted(&self) -> Range<usize> {
         self.context / 2..self.context - 1
     }
+}
+
+/// The texts and sources that a program is run over for some chunks.
+///
+/// For a model that takes two texts, the source is the first half of a chunk and the token after it. The
+/// text is the other half, after the start token of the decoder; every token of it is predicted. So the
+/// scored tokens are the same as for a model that takes one text.
+pub(crate) struct Divided<'t> {
+    texts: Vec<Cow<'t, [u32]>>,
+    sources: Vec<Source<'t>>,
+}
+
+impl<'t> Divided<'t> {
+    /// Fails for a model that takes two texts without a start token of the decoder in its metadata, and for
+    /// a model whose source is vectors.
+    pub(crate) fn of(program: &Program<'_>, chunks: &'t [Vec<u32>]) -> Result<Self> {
+        if !program.has_source() {
+            let texts = chunks.iter().map(|chunk| Cow::Borrowed(chunk.as_slice()));
+            return Ok(Self { texts: texts.collect(), sources: Vec::new() });
+        }
+        if let Some(width) = program.source_width() {
+            let message = format!(
+                "the source of the model is vectors of {width} numbers, such as frames of a \
+                 spectrogram, and not the beginning of a text"
+            );
+            return Err(Error::new(ErrorKind::SourceVectors, message));
+        }
+        let start = start_of_text(program.model)?;
+        let halves = chunks.iter().map(|chunk| {
+            let (source, rest) = chunk.split_at((chunk.len() / 2 + 1).min(chunk.len()));
+            let text: Vec<u32> = core::iter::once(start).chain(rest.iter().copied()).collect();
+            (Cow::Owned(text), Source::tokens(source))
+        });
+        let (texts, sources) = halves.unzip();
+        Ok(Self { texts, sources })
+    }
+
+    /// Returns the text of each chunk.
+    pub(crate) fn texts(&self) -> Vec<&[u32]> {
+        self.texts.iter().map(AsRef::as_ref).collect()
+    }
+
+    /// Returns the source of each chunk; empty for a model that takes one text.
+    pub(crate) fn sources(&self) -> &[Source<'t>] {
+        &self.sources
+    }
+}
+
+/// The outputs of a chunk that are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// All outputs.
+    All,
+    /// The outputs that predict a scored token.
+    Counted,
+}
+
+impl Program<'_> {
+    /// Returns the number of outputs for each chunk: one per token or, for a model that takes two texts,
+    /// one per token of the second, which is half of the chunk.
+    pub fn outputs_of_chunk(&self, chunks: &Chunks) -> usize {
+        self.places_of(chunks, Wanted::All).len()
+    }
+
+    /// Returns the positions of outputs in the text of each chunk.
+    pub(crate) fn places_of(&self, chunks: &Chunks, wanted: Wanted) -> Range<usize> {
+        let counted = chunks.counted();
+        let begin = if self.has_source() { counted.start } else { 0 };
+        match wanted {
+            Wanted::All => 0..chunks.context() - begin,
+            Wanted::Counted => counted.start - begin..counted.end - begin,
+        }
+    }
+}
+
+/// Returns the start token of the decoder. Without the key it is BOS, as in llama.cpp's programs.
+fn start_of_text(model: &Model) -> Result<u32> {
+    let metadata = model.metadata();
+    let architecture = metadata.str(keys::GENERAL_ARCHITECTURE).unwrap_or("ARCHITECTURE");
+    let key = format!("{architecture}.decoder_start_token_id");
+    let bos = keys::SPECIAL_TOKENS.iter().find(|(role, _)| *role == "bos").map(|(_, key)| *key);
+    let mut keys = core::iter::once(key.as_str()).chain(bos);
+    let wrong = |message: String| Error::new(ErrorKind::DecoderStart, message);
+    let found = keys.find(|key| metadata.get(key).is_some()).ok_or_else(|| {
+        wrong(format!(
+            "{key} is not in the metadata: the token that the text of the decoder begins with"
+        ))
+    })?;
+    metadata.u32(found).map_err(|error| wrong(error.to_string()))
 }

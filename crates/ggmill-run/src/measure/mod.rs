@@ -1,10 +1,7 @@
-//! What a model makes of a text: perplexity or embeddings, and how far it is from another model.
+//! Measures models on a text: perplexity or embeddings, and the divergence from another model.
 
 mod chunks;
-mod divided;
-mod pass;
 mod scores;
-mod similarity;
 mod statistics;
 mod trials;
 
@@ -14,45 +11,41 @@ use rayon::iter::{IndexedParallelIterator as _, ParallelIterator as _};
 use rayon::slice::ParallelSlice as _;
 
 pub use self::chunks::Chunks;
-pub(crate) use self::divided::Divided;
-use self::divided::Wanted;
-use self::pass::Pass;
+pub(crate) use self::chunks::Divided;
+use self::chunks::Wanted;
 use self::scores::Values;
 pub use self::scores::{ModelScores, Scores};
-pub use self::similarity::Similarity;
-use self::similarity::Vectors;
-pub use self::statistics::{Distribution, Estimate};
-use self::statistics::{Sums, covariance, exponential};
+pub use self::statistics::{Distribution, Estimate, Similarity};
+use self::statistics::{Sums, Vectors, by_part, covariance, exponential};
 pub use self::trials::{Trial, Tried, trials};
 use crate::error::{Error, ErrorKind, Result};
-use crate::logits::{greatest, may_follow, normalizer};
 use crate::program::Program;
-use crate::run::Runner;
+use crate::run::{Runner, States};
 
-/// What was measured of a model.
+/// A measurement of a model on a text.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Measurement {
-    /// How many chunks the text had.
+    /// The number of chunks.
     pub chunks: usize,
-    /// How many tokens were predicted and counted; of embeddings, all tokens.
+    /// The number of scored tokens; for embeddings, all tokens.
     pub counted: usize,
-    /// `exp` of the mean of the negative logarithms of the probabilities that the model gave to the
-    /// tokens that came; `None` for a model whose output is embeddings.
+    /// The perplexity: `exp` of the mean negative log probability of the tokens of the text; `None` for a
+    /// model whose output is embeddings.
     pub perplexity: Option<Estimate>,
-    /// How far it is from another model, where there is one and the output is logits.
+    /// The comparison with the base, if there is one and the output is logits.
     pub comparison: Option<Comparison>,
-    /// How near its embeddings are to those of another model, where the output is embeddings.
+    /// The similarity to the base, if the output is embeddings.
     pub similarity: Option<Similarity>,
 }
 
 impl Measurement {
-    /// What the numbers are of, in words.
+    /// A remark about how the numbers are computed.
     pub const ABOUT: &'static str = "computed in F32 from the weights in the file; a program that also rounds activations, as \
          llama.cpp does for quantized types, adds an error of its own";
 }
 
-/// How far a model is from another one, the base, position by position.
+/// The comparison of a model with another one, the base, over all positions.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Comparison {
@@ -63,9 +56,9 @@ pub struct Comparison {
     /// The Kullback-Leibler divergence of the probabilities of the model from those of the base, in
     /// nats.
     pub divergence: Distribution,
-    /// Its mean in each chunk.
+    /// The mean divergence in each chunk.
     pub divergence_by_chunk: Vec<f64>,
-    /// The probability of the token that came: that of the model minus that of the base.
+    /// The change of the probability of the text's token: that of the model minus that of the base.
     pub probability_change: Distribution,
     /// The root mean square of that change.
     pub probability_rms: Estimate,
@@ -73,25 +66,25 @@ pub struct Comparison {
     pub same_top: Estimate,
 }
 
-/// What of a chunk is passed to a caller of [`measure`].
+/// The progress that is passed to the callback of [`measure`], after each chunk.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Measured<'a> {
-    /// Which of the models it is of.
+    /// The number of the model.
     pub program: usize,
     /// The number of the chunk.
     pub chunk: usize,
-    /// How many there are.
+    /// The number of chunks in total.
     pub chunks: usize,
-    /// All [outputs](Program::outputs_of_chunk) of the model for the chunk, a row for each; empty
-    /// unless asked for.
+    /// All [outputs](Program::outputs_of_chunk) of the model for the chunk, a row for each; empty unless
+    /// requested.
     pub logits: &'a [f32],
 }
 
-/// What a position gives.
+/// The scores of a position.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Position {
-    /// Minus the logarithm of the probability of the token that came.
+    /// The negative log probability of the text's token.
     surprise: f64,
     base_surprise: f64,
     divergence: f64,
@@ -99,14 +92,13 @@ struct Position {
 }
 
 impl Position {
-    /// That of a model without a base: as one that gives what the base does.
+    /// Returns the scores of a model without a base, as if it were its own base.
     fn alone(surprise: f64) -> Self {
         Self { surprise, base_surprise: surprise, divergence: 0.0, same_top: true }
     }
 }
 
-/// Measures a model over a text, against a base where there is one: [`measure_together`] for one
-/// model.
+/// Measures a model over a text, optionally against a base: [`measure_together`] for one model.
 ///
 /// ```no_run
 /// use ggmill_arch::Catalogue;
@@ -135,20 +127,18 @@ pub fn measure<E: From<Error>>(
     measured.pop().ok_or_else(missing)
 }
 
-/// Measures several models over a text in one pass, each against the same base where there is one,
-/// whose output for a chunk is computed once. `watch` is called for each model and chunk when it is
-/// done, all models of a chunk one after the other, with all its logits where `with_logits` says so;
-/// what it returns as an error ends the measurement.
+/// Measures several models over a text in one pass, optionally against the same base, whose output is
+/// computed once. `watch` is called after each chunk for each model, with all logits if `with_logits`.
+/// An error from it ends the measurement.
 ///
-/// A model that takes two texts, such as T5, has the first half of each chunk, and the token after it,
-/// as its source, and predicts the other half.
+/// For a model that takes two texts, such as T5, the source is the first half of each chunk and the token
+/// after it; the other half is predicted.
 ///
-/// A model whose output is embeddings is measured by how near they are to those of the base, for all
-/// tokens of each chunk.
+/// Embeddings are compared with those of the base, for all tokens of each chunk.
 ///
-/// Fails for models with embeddings without a base, for a model whose output is of another kind than
-/// that of the base, for models with different vocabularies, for a file that changed while it was
-/// read, and as [`Runner::states`] and [`Runner::output`] do; [`Error::program`] names the model.
+/// Fails for embeddings without a base, if the outputs of model and base are of different kinds or their
+/// vocabularies differ, if a file changed while it was read, and like [`Runner::states`] and
+/// [`Runner::output`]. [`Error::program`] names the model.
 pub fn measure_together<E: From<Error>>(
     runner: &Runner,
     programs: &[&Program<'_>],
@@ -161,10 +151,10 @@ pub fn measure_together<E: From<Error>>(
     Ok(found.iter().map(ModelScores::measurement).collect())
 }
 
-/// The scores of several models on chunks of a text, as [`measure_together`] measures them: those of
+/// Returns the scores of several models on chunks of a text, measured like [`measure_together`]. Scores of
 /// different [parts](Chunks::part) of a text can be [merged](Scores::merge).
 ///
-/// Fails as [`measure_together`] does.
+/// Fails like [`measure_together`].
 pub fn scores_together<E: From<Error>>(
     runner: &Runner,
     programs: &[&Program<'_>],
@@ -197,7 +187,7 @@ pub fn scores_together<E: From<Error>>(
         let rows = &found.rows[skipped * width..(skipped + used.len()) * width];
         let of = found.program;
         if let (true, Some(base)) = (of_embeddings, found.base) {
-            let near = runner.install(|| similarity::compare(rows, base, width));
+            let near = runner.install(|| statistics::cosines(rows, base, width));
             vectors[of].extend(near.map_err(|error| error.of_program(of))?);
         } else {
             let came = &found.tokens[counted.start + 1..=counted.end];
@@ -218,7 +208,7 @@ pub fn scores_together<E: From<Error>>(
     Ok(scores.collect())
 }
 
-/// What a program is measured by, and what it is compared with, are of one kind.
+/// Fails unless a program can be measured, against this base.
 fn check(program: &Program<'_>, base: Option<&Program<'_>>) -> Result<()> {
     let (output, width) = (program.output(), program.output_len());
     let Some(base) = base else {
@@ -254,12 +244,12 @@ fn check(program: &Program<'_>, base: Option<&Program<'_>>) -> Result<()> {
     }
 }
 
-/// Every token that counts has a number in the output. The tables of a graph may have more rows.
+/// Fails if a scored token has no logit. The token table of a graph can have more rows than the output.
 fn check_came(program: &Program<'_>, chunks: &Chunks) -> Result<()> {
     if program.output() != Output::Logits {
         return Ok(());
     }
-    // Those that the model does not have at all are refused when it is run.
+    // Tokens outside the vocabulary are refused when the model is run.
     let (counted, known) = (chunks.counted(), program.output_len()..program.vocabulary());
     let came = chunks.texts().iter().flat_map(|text| &text[counted.start + 1..=counted.end]);
     match came.copied().find(|&token| known.contains(&u64::from(token))) {
@@ -272,7 +262,7 @@ fn check_came(program: &Program<'_>, chunks: &Chunks) -> Result<()> {
     }
 }
 
-/// The first token that two models have different texts for, where both have a vocabulary.
+/// Returns the first token for which two vocabularies have different texts; `None` if one is missing.
 fn other_token(left: &Model, right: &Model) -> Option<usize> {
     fn tokens(model: &Model) -> Option<impl Iterator<Item = Option<RawStr<'_>>>> {
         let tokens = model.metadata().array(keys::TOKENIZER_TOKENS).ok()?.strings()?;
@@ -281,7 +271,7 @@ fn other_token(left: &Model, right: &Model) -> Option<usize> {
     tokens(left)?.zip(tokens(right)?).position(|(left, right)| left != right)
 }
 
-/// What the outputs at some positions give, with the token that came after each.
+/// Returns the scores of some positions, given the next token of each and the outputs of the base.
 fn compare(
     rows: &[f32],
     others: Option<&[f32]>,
@@ -299,7 +289,7 @@ fn compare(
         let mut position = Position::alone(surprise);
         if let Some(others) = others {
             let base = &others[number * width..(number + 1) * width];
-            let base_normalizer = crate::logits::normalizer(base);
+            let base_normalizer = self::normalizer(base);
             position.base_surprise = base_normalizer - f64::from(base[came]);
             position.same_top = greatest(row) == greatest(base);
             for (&ours, &theirs) in row.iter().zip(base) {
@@ -319,6 +309,7 @@ fn compare(
     rows.par_chunks_exact(width).enumerate().map(one).collect()
 }
 
+/// Summarizes the scores of all positions.
 fn summary(positions: &[Position], compared: bool, chunks: usize) -> Measurement {
     let surprise: Vec<f64> = positions.iter().map(|position| position.surprise).collect();
     let mean = Sums::of(surprise.iter().copied()).mean();
@@ -340,7 +331,7 @@ fn summary(positions: &[Position], compared: bool, chunks: usize) -> Measurement
         Comparison {
             base_perplexity: exponential(base_mean),
             ratio: exponential(difference),
-            divergence_by_chunk: statistics::by_part(&divergences, chunks),
+            divergence_by_chunk: by_part(&divergences, chunks),
             divergence: Distribution::of(divergences),
             probability_change: Distribution::of(changes),
             probability_rms: Estimate { value: rms, error: rms_error },
@@ -354,4 +345,121 @@ fn summary(positions: &[Position], compared: bool, chunks: usize) -> Measurement
         comparison,
         similarity: None,
     }
+}
+
+/// A pass of several models over the chunks of a text, with a base that is computed once.
+struct Pass<'a, 'm> {
+    runner: &'a Runner,
+    programs: &'a [&'a Program<'m>],
+    base: Option<&'a Program<'m>>,
+    chunks: &'a Chunks,
+    /// Which outputs of each chunk are computed, of the models and of the base.
+    wanted: Wanted,
+    base_wanted: Wanted,
+}
+
+/// The output of one model for one chunk.
+struct Outputs<'a> {
+    program: usize,
+    chunk: usize,
+    /// The tokens of the chunk.
+    tokens: &'a [u32],
+    rows: &'a [f32],
+    /// The output of the base.
+    base: Option<&'a [f32]>,
+}
+
+impl Pass<'_, '_> {
+    /// Calls `each` for every chunk, and in it for every model. In [`Error::program`] the base has the
+    /// number after the last model.
+    fn run<E: From<Error>>(
+        &self,
+        mut each: impl FnMut(&Outputs<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let at_once = self.texts_at_once()?;
+        let of_base = self.programs.len();
+        for (group, texts) in self.chunks.texts().chunks(at_once).enumerate() {
+            let states = |number: usize, program: &Program<'_>| {
+                let of = Divided::of(program, texts).and_then(|divided| {
+                    let (texts, sources) = (divided.texts(), divided.sources());
+                    self.runner.states_into(program, &texts, sources, None)
+                });
+                of.map_err(|error| error.of_program(number))
+            };
+            let base = match self.base {
+                Some(base) => Some((base, states(of_base, base)?)),
+                None => None,
+            };
+            let programs = self.programs.iter().enumerate();
+            let held: Result<Vec<States>> =
+                programs.map(|(number, program)| states(number, program)).collect();
+            let held = held?;
+            for (number, tokens) in texts.iter().enumerate() {
+                let output = |of: usize, program: &Program<'_>, states: &States, wanted| {
+                    let rows = program.places_of(self.chunks, wanted);
+                    let output = self.runner.output(program, states, number, rows);
+                    output.map_err(|error| error.of_program(of))
+                };
+                let theirs = match &base {
+                    Some((base, states)) => Some(output(of_base, base, states, self.base_wanted)?),
+                    None => None,
+                };
+                for (program, states) in held.iter().enumerate() {
+                    let rows = output(program, self.programs[program], states, self.wanted)?;
+                    let chunk = group * at_once + number;
+                    let base = theirs.as_deref();
+                    each(&Outputs { program, chunk, tokens, rows: &rows, base })?;
+                }
+            }
+        }
+        for (number, program) in self.programs.iter().copied().chain(self.base).enumerate() {
+            program.verify().map_err(|error| error.of_program(number))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the number of chunks that are run together. While one model runs, the states of all others
+    /// are in memory, then the outputs of the base and of one model for a chunk.
+    fn texts_at_once(&self) -> Result<usize> {
+        let (length, threads) = (self.chunks.context() as u64, self.runner.threads());
+        let all = || self.programs.iter().copied().chain(self.base);
+        let of_output = |program: &Program<'_>, wanted| {
+            program.memory_of_output(program.places_of(self.chunks, wanted).len() as u64)
+        };
+        let outputs = self.programs.iter().map(|program| of_output(program, self.wanted)).max();
+        let outputs = outputs.unwrap_or(0);
+        let of_base = self.base.map_or(0, |base| of_output(base, self.base_wanted));
+        let outputs = outputs.saturating_add(of_base);
+        self.runner.texts_within(length, &|texts| {
+            let working = all().map(|program| program.memory_of_states(texts, length, threads));
+            let tokens = texts.saturating_mul(length);
+            let kept: Vec<u64> = all().map(|program| program.memory_kept(tokens)).collect();
+            let others = kept.iter().fold(0u64, |sum, bytes| sum.saturating_add(*bytes));
+            let others = others - kept.iter().min().copied().unwrap_or(0).min(others);
+            working.max().unwrap_or(0).saturating_add(others).saturating_add(outputs)
+        })
+    }
+}
+
+/// Returns the logarithm of the sum of the exponentials.
+pub(crate) fn normalizer(row: &[f32]) -> f64 {
+    let most = f64::from(row.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+    most + row.iter().map(|&logit| (f64::from(logit) - most).exp()).sum::<f64>().ln()
+}
+
+/// Returns `true` if a token can be predicted. Masked tokens have the logit `f32::MIN`; NaN is kept, so
+/// that it is reported.
+pub(crate) fn may_follow(logit: f32) -> bool {
+    logit > f32::MIN || logit.is_nan()
+}
+
+/// Returns the index of the greatest number, the first of equal ones.
+pub(crate) fn greatest(row: &[f32]) -> usize {
+    let mut best = 0;
+    for (place, logit) in row.iter().enumerate() {
+        if *logit > row[best] {
+            best = place;
+        }
+    }
+    best
 }

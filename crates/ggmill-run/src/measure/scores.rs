@@ -1,16 +1,15 @@
-//! What models gave at each position of a text: what measurements summarize, and what those of parts
-//! of a text are merged by.
+//! Scores of models at each position of a text, which measurements summarize, and their JSON.
 
 use serde::{Deserialize, Serialize};
 
-use super::similarity::Vectors;
+use super::statistics::Vectors;
 use super::{Measurement, Position, summary};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The name and version of the JSON of [`Scores`].
 const SCHEMA: &str = "ggmill.scores/1";
 
-/// What a model gave at each position that counts in some chunks of a text, one after the other.
+/// The scores of a model at each scored position of consecutive chunks of a text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelScores {
     /// The number of the first of the chunks in the text.
@@ -21,18 +20,18 @@ pub struct ModelScores {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Values {
-    /// Of a model whose output is logits.
+    /// The output is logits.
     Positions {
         positions: Vec<Position>,
-        /// Whether there is a base.
+        /// `true` if there is a base.
         compared: bool,
     },
-    /// Of a model whose output is embeddings.
+    /// The output is embeddings.
     Vectors(Vectors),
 }
 
-/// What some models gave on some chunks of a text, to be merged with what they gave on others:
-/// `ggmill.scores/1`, `docs/formats/measure.md`.
+/// The scores of some models on some chunks of a text. Scores of other chunks can be merged into them.
+/// The JSON is `ggmill.scores/1` (`docs/formats/measure.md`).
 ///
 /// ```
 /// use ggmill_run::Scores;
@@ -96,7 +95,7 @@ impl ModelScores {
         Self { first_chunk, chunks, values }
     }
 
-    /// The summary.
+    /// Returns the summary.
     pub fn measurement(&self) -> Measurement {
         match &self.values {
             Values::Positions { positions, compared } => summary(positions, *compared, self.chunks),
@@ -104,7 +103,7 @@ impl ModelScores {
         }
     }
 
-    /// Adds those of the chunks that follow.
+    /// Appends the scores of the chunks that follow.
     fn append(&mut self, other: Self) -> Result<()> {
         let end = self.first_chunk + self.chunks;
         if other.first_chunk < end {
@@ -127,7 +126,7 @@ impl ModelScores {
 }
 
 impl Scores {
-    /// The scores of models, each with its name, on chunks of `context` tokens; `base` is the name of
+    /// Returns the scores of models with their names, on chunks of `context` tokens; `base` is the name of
     /// the model that they were compared with.
     pub fn new(
         base: Option<String>,
@@ -156,10 +155,10 @@ impl Scores {
         Ok(Self::new(found.base, found.context, models))
     }
 
-    /// Those of all chunks of some parts, whatever their order.
+    /// Merges the scores of parts of a text, in any order.
     ///
-    /// Fails for parts of other models, of another base or with chunks of another length, and where a
-    /// chunk is in two parts, or one between them in none.
+    /// Fails if the parts are of different models, bases or chunk lengths, if a chunk is in two parts, and
+    /// if one between two parts is missing.
     pub fn merge(parts: impl IntoIterator<Item = Self>) -> Result<Self> {
         let mut parts: Vec<Self> = parts.into_iter().collect();
         parts.sort_by_key(|part| part.models.first().map(|(_, scores)| scores.first_chunk));
@@ -180,17 +179,22 @@ impl Scores {
         Ok(merged)
     }
 
-    /// The name of the model that they were compared with.
+    /// Returns the name of the model that the others were compared with.
     pub fn base(&self) -> Option<&str> {
         self.base.as_deref()
     }
 
-    /// The number of tokens of a chunk.
+    /// Returns the number of tokens per chunk.
     pub fn context(&self) -> usize {
         self.context
     }
 
-    /// The models, by name.
+    /// Returns the measurements of the models, with their names, in order.
+    pub fn measurements(&self) -> Vec<(&str, Measurement)> {
+        self.models().map(|(name, scores)| (name, scores.measurement())).collect()
+    }
+
+    /// Returns the scores of the models, with their names, in order.
     pub fn models(&self) -> impl ExactSizeIterator<Item = (&str, &ModelScores)> {
         self.models.iter().map(|(name, scores)| (name.as_str(), scores))
     }

@@ -1,16 +1,22 @@
-//! Numbers about a text: means with their errors, and distributions.
+//! Means with their standard errors, distributions, and the similarity of embeddings.
+
+use rayon::iter::{IndexedParallelIterator as _, ParallelIterator as _};
+use rayon::slice::ParallelSlice as _;
+
+use super::Measurement;
+use crate::error::{Error, ErrorKind, Result};
 
 /// A mean with its standard error.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Estimate {
-    /// The mean, or what follows from it.
+    /// The mean, or a function of it.
     pub value: f64,
-    /// Its standard error, from how much single values differ.
+    /// The standard error, from the variance of the values.
     pub error: f64,
 }
 
-/// Values of all positions.
+/// The distribution of the values of all positions.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Distribution {
@@ -20,7 +26,7 @@ pub struct Distribution {
     sorted: Vec<f64>,
 }
 
-/// Sums from which a mean and its error follow.
+/// Running sums for a mean and its standard error.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sums {
     count: f64,
@@ -49,7 +55,7 @@ impl Sums {
     }
 }
 
-/// The covariance of the means of two series.
+/// Returns the covariance of the means of two series.
 pub(super) fn covariance(left: &[f64], right: &[f64]) -> f64 {
     let count = left.len() as f64;
     let mean = |values: &[f64]| values.iter().sum::<f64>() / count;
@@ -57,14 +63,14 @@ pub(super) fn covariance(left: &[f64], right: &[f64]) -> f64 {
     if count > 1.0 { (products - mean(left) * mean(right)) / (count - 1.0) } else { 0.0 }
 }
 
-/// The means of so many equal parts of some values, in order.
+/// Returns the means of `parts` equal parts of some values, in order.
 pub(super) fn by_part(values: &[f64], parts: usize) -> Vec<f64> {
     let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
     values.chunks((values.len() / parts.max(1)).max(1)).map(mean).collect()
 }
 
 impl Distribution {
-    /// The shares of values that are reported of a distribution, with their names.
+    /// The quantiles that reports list, with their names.
     pub const SHARES: [(&'static str, f64); 9] = [
         ("min", 0.0),
         ("1%", 0.01),
@@ -83,8 +89,7 @@ impl Distribution {
         Self { mean, sorted: values }
     }
 
-    /// The value that this share of all values is not above, between neighbours in proportion: 0.5
-    /// is the median, 1 the greatest.
+    /// Returns a quantile with linear interpolation: 0.5 is the median, 1 the maximum.
     pub fn quantile(&self, share: f64) -> f64 {
         let Some(last) = self.sorted.len().checked_sub(1) else { return f64::NAN };
         let place = share.clamp(0.0, 1.0) * last as f64;
@@ -94,10 +99,82 @@ impl Distribution {
     }
 }
 
-/// `exp` of a mean logarithm, with the error that follows.
+/// Returns `exp` of a mean logarithm, with the propagated error.
 pub(super) fn exponential(mean: Estimate) -> Estimate {
     let value = mean.value.exp();
     Estimate { value, error: value * mean.error }
+}
+
+/// The similarity of the embeddings of a model to those of another one, the base, by token.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Similarity {
+    /// The cosine of the angle between the two vectors of a token: 1 for the same direction.
+    pub cosine: Distribution,
+    /// The mean cosine in each chunk.
+    pub cosine_by_chunk: Vec<f64>,
+}
+
+/// The cosines of all positions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Vectors(Vec<f64>);
+
+impl Vectors {
+    pub(super) fn extend(&mut self, cosines: Vec<f64>) {
+        self.0.extend(cosines);
+    }
+
+    pub(super) fn append(&mut self, more: Self) {
+        self.0.extend(more.0);
+    }
+
+    pub(super) fn of(cosines: Vec<f64>) -> Self {
+        Self(cosines)
+    }
+
+    pub(super) fn into_cosines(self) -> Vec<f64> {
+        self.0
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn summary(self, chunks: usize) -> Measurement {
+        let counted = self.0.len();
+        let cosine_by_chunk = by_part(&self.0, chunks);
+        let similarity = Some(Similarity { cosine_by_chunk, cosine: Distribution::of(self.0) });
+        Measurement { chunks, counted, perplexity: None, comparison: None, similarity }
+    }
+}
+
+/// Returns the cosine of each row with the row of the base.
+pub(super) fn cosines(rows: &[f32], base: &[f32], width: usize) -> Result<Vec<f64>> {
+    let pairs = rows.par_chunks_exact(width).zip(base.par_chunks_exact(width));
+    pairs
+        .map(|(ours, theirs)| {
+            for (row, whose) in [(ours, "model"), (theirs, "base")] {
+                if row.iter().any(|number| !number.is_finite()) {
+                    let message = format!("an output of the {whose} is not a finite number");
+                    return Err(Error::new(ErrorKind::NotFinite, message));
+                }
+            }
+            Ok(cosine(ours, theirs))
+        })
+        .collect()
+}
+
+/// Returns the cosine of the angle between two vectors: 1 for two zero vectors, 0 for one.
+fn cosine(left: &[f32], right: &[f32]) -> f64 {
+    let product = |left: &[f32], right: &[f32]| {
+        left.iter().zip(right).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum::<f64>()
+    };
+    let norms = (product(left, left), product(right, right));
+    if norms.0 > 0.0 && norms.1 > 0.0 {
+        (product(left, right) / (norms.0.sqrt() * norms.1.sqrt())).clamp(-1.0, 1.0)
+    } else {
+        f64::from(u8::from(norms.0 <= 0.0 && norms.1 <= 0.0))
+    }
 }
 
 #[cfg(test)]
@@ -114,5 +191,15 @@ mod tests {
         // Variance 1.25, of four values.
         assert!((values.mean.value - 2.5).abs() < 1e-12);
         assert!((values.mean.error - (1.25f64 / 3.0).sqrt()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn cosines_are_of_directions() {
+        let near = cosines(&[3.0, 4.0, 1.0, 0.0, 0.0, 0.0], &[6.0, 8.0, 0.0, 2.0, 0.0, 0.0], 2);
+        assert_eq!(near.unwrap(), [1.0, 0.0, 1.0]);
+        assert_eq!(cosines(&[1.0, 0.0], &[-2.0, 0.0], 2).unwrap(), [-1.0]);
+        assert_eq!(cosines(&[1.0, 0.0], &[0.0, 0.0], 2).unwrap(), [0.0]);
+        let error = cosines(&[1.0, 0.0], &[f32::NAN, 0.0], 2).unwrap_err();
+        assert_eq!(error.to_string(), "an output of the base is not a finite number");
     }
 }

@@ -1,17 +1,17 @@
-//! What the quantization of a single tensor does to the output of a model.
+//! Measures the effect of quantizing a single tensor on the output of a model.
 
 use std::sync::Arc;
 
 use ggmill_core::GgmlType;
 
-use super::divided::{Divided, Wanted};
+use super::chunks::{Divided, Wanted};
 use super::statistics::Sums;
 use super::{Chunks, Estimate, check, check_came, compare};
 use crate::error::{Error, ErrorKind, Result};
 use crate::program::Program;
 use crate::run::Runner;
 
-/// A tensor, and a type to try for it while all others stay what they are.
+/// A tensor and the type to try for it; all other tensors keep their types.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Trial {
@@ -19,37 +19,37 @@ pub struct Trial {
     pub tensor: String,
     /// The type.
     pub ggml_type: GgmlType,
-    /// How much each column matters when it is quantized: a row for each matrix of the tensor.
+    /// The importance of each column for the quantization: a row for each matrix of the tensor.
     importance: Option<Arc<Vec<f32>>>,
 }
 
 impl Trial {
-    /// A tensor as this type.
+    /// Returns a trial of a tensor with this type.
     pub fn new(tensor: impl Into<String>, ggml_type: GgmlType) -> Self {
         Self { tensor: tensor.into(), ggml_type, importance: None }
     }
 
-    /// The same with importance weights for the quantization: a row for each matrix of the tensor.
+    /// Sets the importance of each column for the quantization: a row for each matrix of the tensor.
     #[must_use]
     pub fn with_importance(self, importance: Option<Vec<f32>>) -> Self {
         Self { importance: importance.map(Arc::new), ..self }
     }
 }
 
-/// What came of a [`Trial`].
+/// The outcome of a [`Trial`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Tried {
-    /// The mean KL divergence of the output from that with the tensor as it is.
+    /// The mean KL divergence of the output from that of the unmodified model.
     Divergence(Estimate),
     /// The output is not finite.
     NotFinite,
-    /// The computation graph does not take the tensor.
+    /// The computation graph does not use the tensor.
     Unused,
 }
 
 impl Tried {
-    /// The mean KL divergence, where there is one.
+    /// Returns the mean KL divergence, if there is one.
     pub fn divergence(self) -> Option<Estimate> {
         match self {
             Self::Divergence(mean) => Some(mean),
@@ -58,14 +58,14 @@ impl Tried {
     }
 }
 
-/// What each of some trials does to the output of a model.
+/// Measures the effect of each trial on the output of a model.
 ///
-/// Only the operations from the first that takes the tensor on are computed again. `watch` is
-/// called with the number of trials that are done, of how many; with little memory the text is
-/// divided, and each part of it has all trials. What it returns as an error ends the measurement.
+/// Only the operations from the first that uses the tensor on are computed again. `watch` is called with
+/// the number of finished trials and the total; with little memory the text is divided, and all trials
+/// are repeated for each part. An error from it ends the measurement.
 ///
-/// Fails for a type that the rows of its tensor are not whole blocks of, that cannot be written, or
-/// that needs importance weights where there are none, and as [`measure`](super::measure) does.
+/// Fails if the rows of a tensor are not whole blocks of the type, if the type cannot be encoded or needs
+/// an importance that is missing, and like [`measure`](super::measure).
 pub fn trials<E: From<Error>>(
     runner: &Runner,
     program: &Program<'_>,
@@ -88,7 +88,7 @@ pub fn trials<E: From<Error>>(
     let rows = program.places_of(chunks, Wanted::Counted);
     let outputs = rows.len() as u64;
     let width = usize::try_from(program.output_len()).map_err(|_| Error::memory(usize::MAX))?;
-    // The model as it is and a variant are held together, with the logits of the first.
+    // The states of the model and of a variant are in memory together, with the logits of the model.
     let needed = |texts: u64| {
         let states = program.memory_of_states(texts, length, runner.threads());
         let logits = texts.saturating_mul(outputs).saturating_mul(4 * width as u64);
@@ -110,7 +110,7 @@ pub fn trials<E: From<Error>>(
         let base = base?;
         drop(states);
         for (text, base) in texts.iter().zip(&base) {
-            // What is wrong with the model is not a result of any trial.
+            // An error of the model itself is not the outcome of a trial.
             let came = &text[counted.start + 1..=counted.end];
             runner.install(|| compare(base, Some(base), width, came))?;
         }

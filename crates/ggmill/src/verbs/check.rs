@@ -12,7 +12,7 @@ use ggmill_check::{
 use ggmill_core::{Entry, Part, Value, keys};
 use ggmill_run::{Probe, Recorded};
 
-use super::running::probe_file;
+use super::running::probe_with;
 use crate::error::Kind;
 use crate::find::{file_name, sibling_shards};
 use crate::open::refuse_interrupted;
@@ -173,7 +173,7 @@ impl<'a> Check<'a> {
             let is_for_headers = matches!(error.hint(), Some(Hint::OpenAlone | Hint::ReadAsStream));
             if is_for_headers { error.replace_hint(None) } else { error }
         })?;
-        probe_file(&model, recorded, &self.catalogue, &mut self.call)
+        probe_with(&model, recorded, &self.catalogue, &mut self.call)
     }
 
     fn check_files(&mut self) -> Vec<FileCheck> {

@@ -19,9 +19,10 @@ use ggmill_run::{Probe, Recorded};
 
 use super::quantize::{lenient, note_choice, too_small};
 use super::restore::{architecture_of, located};
-use super::running::{no_graph, probe_file, read_recorded};
+use super::running::{no_graph, probe_with, read_recorded};
 use super::types::{Types, target, type_options};
 use crate::error::Kind;
+use crate::find::refuse_missing;
 use crate::note::{HAS_ENCODERS, ROUNDS};
 use crate::open::{kind_of_file, refuse_interrupted};
 use crate::output::{Destination, ToPlan};
@@ -742,34 +743,9 @@ impl Converted<'_> {
         else {
             return Ok(None);
         };
-        let probe = probe_file(&Model::open(path)?, Some(logits), catalogue, &mut self.call)?;
+        let probe = probe_with(&Model::open(path)?, Some(logits), catalogue, &mut self.call)?;
         self.written.notes.append(&mut self.call.notes);
         Ok(Some(probe))
-    }
-}
-
-/// Refuses a path that does not exist, before anything is said about what it is not.
-fn refuse_missing(path: &Path) -> Result<()> {
-    if path.symlink_metadata().is_ok() {
-        return Ok(());
-    }
-    let error = Error::new(Kind::NotFound, "io", "no such file or directory").at(path);
-    Err(error.with_hint(repository_hint(path)))
-}
-
-/// The repository that was probably meant by a path of this form.
-fn repository_hint(path: &Path) -> Option<Hint> {
-    let text = path.to_string_lossy();
-    let id = text.trim_end_matches('/');
-    let is_id = |part: &str| {
-        part.starts_with(|c: char| c.is_ascii_alphanumeric())
-            && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
-    };
-    match id.split('/').collect::<Vec<_>>()[..] {
-        [owner, name] if is_id(owner) && is_id(name) && !Path::new(owner).exists() => {
-            Some(Hint::Repository(id.to_owned()))
-        }
-        _ => None,
     }
 }
 

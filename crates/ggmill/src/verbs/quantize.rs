@@ -23,7 +23,9 @@ use ggmill_run::{
 };
 
 use super::RunText;
-use super::running::{find_program, imatrix_of, note_unused_experts, program_with_note, within};
+use super::running::{
+    find_program, imatrix_of, located, note_unused_experts, program_with_note, within,
+};
 use super::types::{Types, target, type_options};
 use crate::error::Kind;
 use crate::open::refuse_interrupted;
@@ -77,7 +79,7 @@ pub struct Quantize<'a> {
     architectures: Vec<Architecture>,
     architecture_files: Vec<PathBuf>,
     goal: Option<Goal>,
-    measure: Option<Measure>,
+    measure: Option<Calibration>,
     sensitivities: Option<(PathBuf, Sensitivities)>,
     type_plan: Option<TypePlan>,
     type_plan_file: Option<PathBuf>,
@@ -87,13 +89,13 @@ pub struct Quantize<'a> {
 
 /// How the effect of each tensor's quantization on the output of the model is measured.
 #[derive(Clone, Debug)]
-pub struct Measure {
+pub struct Calibration {
     text: RunText,
     memory: Option<u64>,
     without_importance: bool,
 }
 
-impl Measure {
+impl Calibration {
     /// Measures on this text. Every second chunk is used for the measurement, the others to test the
     /// result. Without an importance matrix, one is measured too.
     pub fn new(text: RunText) -> Self {
@@ -157,7 +159,7 @@ impl<'a> Quantize<'a> {
     /// Chooses types for a size by the effect on the output of the model, which is measured one
     /// tensor at a time.
     #[must_use]
-    pub fn measure(mut self, measure: Measure) -> Self {
+    pub fn measure(mut self, measure: Calibration) -> Self {
         self.measure = Some(measure);
         self
     }
@@ -206,7 +208,7 @@ impl<'a> Quantize<'a> {
     pub fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = self.model.files();
         inputs.extend(self.types.files().cloned());
-        inputs.extend(self.measure.iter().filter_map(|measure| measure.text.input().cloned()));
+        inputs.extend(self.measure.iter().filter_map(|measure| measure.text.input()));
         inputs.extend(self.sensitivities.iter().map(|(path, _)| path.clone()));
         inputs.extend(self.type_plan_file.iter().cloned());
         inputs.extend(self.architecture_files.iter().cloned());
@@ -319,16 +321,20 @@ impl<'a> Quantize<'a> {
         let Some(measure) = &self.measure else { return Ok(None) };
         let model = self.model.clone();
         let (fitted, held_out) = measure.text.read(&model)?.halves();
+        if held_out.texts().is_empty() {
+            let message = "one chunk of text was given, expected one to measure with and one to \
+                           test the result with";
+            return Err(Error::misuse(message));
+        }
         let mut options = RunnerOptions::default().with_threads(self.call.threads);
         if let Some(memory) = measure.memory {
             options = options.with_memory(memory);
         }
         let runner = Runner::new(options).map_err(|error| within(error.into(), &model))?;
         let catalogue = self.architectures.iter().cloned().fold(Catalogue::new(), Catalogue::with);
-        program_with_note(&model, &catalogue, &mut self.call)?;
+        program_with_note(&model, &catalogue, None, &mut self.call)?;
         let measures_importance = self.types.imatrix.is_none() && !measure.without_importance;
-        let dataset =
-            measures_importance.then(|| measure.text.path().to_string_lossy().into_owned());
+        let dataset = measures_importance.then(|| measure.text.name().unwrap_or_default());
         Ok(Some(Measuring { model, catalogue, runner, dataset, fitted, held_out }))
     }
 
@@ -588,7 +594,7 @@ impl Measuring {
         let sums = activations(&self.runner, &program, texts, Matrices::All, |_, done| {
             call.report(Stage::Importance, done, texts.len(), "")
         });
-        let sums = sums.map_err(|error| self.located(error))?;
+        let sums = sums.map_err(|error| located(error, &self.model))?;
         note_unused_experts(&sums, call);
         let run = ImatrixRun::new(self.fitted.context()).with_dataset(Some(dataset.clone()));
         let imatrix = imatrix_of(&run, &sums, texts.len())?;
@@ -606,7 +612,7 @@ impl Measuring {
         let found = trials(&self.runner, &base, &self.fitted, &asked, |done, all| {
             call.report(Stage::Sensitivities, done, all, "")
         });
-        let found = found.map_err(|error| self.located(error))?;
+        let found = found.map_err(|error| located(error, &self.model))?;
         let with = |outcome: Tried| {
             let tried = tensors.iter().zip(&found);
             tried.filter(move |(_, found)| **found == outcome).map(|(tensor, _)| tensor)
@@ -632,13 +638,13 @@ impl Measuring {
     /// Measures what was written on the text that was held out.
     fn test(&self, path: &Path, predicted: Option<f64>, call: &mut Call<'_>) -> Result<()> {
         let model = Model::open(path)?;
-        let program = program_with_note(&model, &self.catalogue, call)?;
+        let program = program_with_note(&model, &self.catalogue, None, call)?;
         let base = self.program()?;
         let measured =
             measure(&self.runner, &program, Some(&base), &self.held_out, false, |chunk| {
                 call.report(Stage::Testing, chunk.chunk.saturating_add(1), chunk.chunks, "")
             });
-        let measured = measured.map_err(|error| within(error, &model))?;
+        let measured = measured.map_err(|error| located(error, &model))?;
         let Some(comparison) = measured.comparison else { return Ok(()) };
         let mean = comparison.divergence.mean;
         call.note(Note::Tested {
@@ -648,10 +654,5 @@ impl Measuring {
             positions: measured.counted as u64,
         });
         Ok(())
-    }
-
-    /// An error of running the model, with its path, unless a callback ended the run.
-    fn located(&self, error: Error) -> Error {
-        if error.is_cancelled() { error } else { within(error, &self.model) }
     }
 }

@@ -1,5 +1,6 @@
 //! Running models over a text: the computation graph, the tokenizer, the chunks.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use ggmill_arch::{Architecture, Catalogue, near_part};
@@ -7,9 +8,9 @@ use ggmill_core::{RawStr, keys};
 use ggmill_quantize::{Imatrix, ImatrixRun};
 use ggmill_run::{
     Activations, Chunks, ErrorKind, GraphSource, Options as RunnerOptions, Probe, Program,
-    Recorded, Runner, probe,
+    Recorded, Runner,
 };
-use ggmill_tokenizer::{EncodeOptions, LoadOptions, Tokenizer};
+use ggmill_tokenizer::EncodeOptions;
 
 use crate::error::Kind;
 use crate::paths::is_remote;
@@ -22,22 +23,44 @@ const MAX_TEXT: u64 = 1 << 30;
 /// A text that a model is run over, or the IDs of its tokens, divided into chunks.
 #[derive(Clone, Debug)]
 pub struct RunText {
-    path: PathBuf,
-    is_tokens: bool,
+    source: TextSource,
     context: usize,
+    first: usize,
     most: Option<usize>,
 }
 
+#[derive(Clone, Debug)]
+enum TextSource {
+    File(PathBuf),
+    TokenFile(PathBuf),
+    Text(String),
+    Tokens(Vec<u32>),
+}
+
 impl RunText {
+    fn new(source: TextSource) -> Self {
+        Self { source, context: Chunks::CONTEXT, first: 0, most: None }
+    }
+
     /// The text in a file, which is tokenized with the vocabulary of the model; `-` is standard
     /// input.
     pub fn file(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), is_tokens: false, context: Chunks::CONTEXT, most: None }
+        Self::new(TextSource::File(path.into()))
     }
 
     /// The token IDs in a file, a JSON array; `-` is standard input.
-    pub fn tokens(path: impl Into<PathBuf>) -> Self {
-        Self { is_tokens: true, ..Self::file(path) }
+    pub fn token_file(path: impl Into<PathBuf>) -> Self {
+        Self::new(TextSource::TokenFile(path.into()))
+    }
+
+    /// A text in memory, which is tokenized with the vocabulary of the model.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::new(TextSource::Text(text.into()))
+    }
+
+    /// Token IDs in memory.
+    pub fn tokens(ids: impl Into<Vec<u32>>) -> Self {
+        Self::new(TextSource::Tokens(ids.into()))
     }
 
     /// Sets the number of tokens per chunk.
@@ -46,68 +69,157 @@ impl RunText {
         Self { context: tokens, ..self }
     }
 
-    /// Uses only the first `most` chunks.
+    /// Skips the first `count` chunks.
+    #[must_use]
+    pub fn skip(self, count: usize) -> Self {
+        Self { first: count, ..self }
+    }
+
+    /// Uses at most this number of chunks.
     #[must_use]
     pub fn chunks(self, most: Option<usize>) -> Self {
         Self { most, ..self }
     }
 
-    /// Returns the file.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Returns the path of the file; `None` for a text in memory.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.source {
+            TextSource::File(path) | TextSource::TokenFile(path) => Some(path),
+            TextSource::Text(_) | TextSource::Tokens(_) => None,
+        }
     }
 
-    /// Returns the file, unless it is standard input.
-    pub(crate) fn input(&self) -> Option<&PathBuf> {
-        Some(&self.path).filter(|path| path.as_os_str() != "-")
+    pub(crate) fn context_len(&self) -> usize {
+        self.context
+    }
+
+    /// Returns the name under which an importance matrix lists the text.
+    pub(crate) fn name(&self) -> Option<String> {
+        self.path().map(|path| path.to_string_lossy().into_owned())
+    }
+
+    /// Returns the file that must not be written over; `None` for standard input and pipes.
+    pub(crate) fn input(&self) -> Option<PathBuf> {
+        let path = self.path().filter(|path| path.as_os_str() != "-" && path.is_file());
+        path.map(Path::to_owned)
     }
 
     /// Reads and divides the text, for a model with this vocabulary.
     pub fn read(&self, model: &Model) -> Result<Chunks> {
-        let (tokens, bos) = self.read_tokens(model)?;
+        let (mut tokens, bos) = self.read_tokens(model)?;
         let found = tokens.len();
-        let most = self.most.map_or(found, |chunks| chunks.saturating_mul(self.context));
-        let tokens = tokens.get(..most.min(found)).unwrap_or_default();
-        Chunks::of(tokens, self.context, bos).map_err(|error| {
-            // Where only a part of the text was asked for, smaller chunks were not.
-            let is_short = error.kind() == ErrorKind::TooShort && tokens.len() == found;
+        // Chunks that are not used are not copied. A text always has two chunks.
+        if let Some(most @ 1..) = self.most {
+            let chunks = self.first.saturating_add(most).max(2);
+            tokens.to_mut().truncate(chunks.saturating_mul(self.context));
+        }
+        let chunks = Chunks::of(&tokens, self.context, bos).map_err(|error| {
+            let is_short = error.kind() == ErrorKind::TooShort;
             let error = Error::from(error);
             if is_short { error.replace_hint(Hint::SmallerChunks(Some(found))) } else { error }
-        })
+        })?;
+        let part = chunks.part(self.first, self.most);
+        part.map_err(|error| Error::from(error).replace_hint(None))
     }
 
     /// Returns the tokens, and the token that each chunk of a text begins with, if there is one.
-    fn read_tokens(&self, model: &Model) -> Result<(Vec<u32>, Option<u32>)> {
-        if self.is_tokens {
-            let bytes = read_bytes(&self.path, MAX_TEXT)?;
-            let tokens: Vec<u32> = serde_json::from_slice(&bytes).map_err(|error| {
-                let message = format_args!("expected a JSON array of token IDs: {error}");
-                Error::malformed(message).at(&self.path)
-            })?;
-            return Ok((tokens, None));
+    fn read_tokens(&self, model: &Model) -> Result<(Cow<'_, [u32]>, Option<u32>)> {
+        match &self.source {
+            TextSource::Tokens(ids) => return Ok((ids.into(), None)),
+            TextSource::TokenFile(path) => {
+                let bytes = read_bytes(path, MAX_TEXT)?;
+                let tokens: Vec<u32> = serde_json::from_slice(&bytes).map_err(|error| {
+                    let message = format_args!("expected a JSON array of token IDs: {error}");
+                    Error::malformed(message).at(path)
+                })?;
+                return Ok((tokens.into(), None));
+            }
+            TextSource::File(_) | TextSource::Text(_) => {}
         }
         let with_ids = |error: Error| {
             let before = error.hint().cloned().map(Box::new);
             error.replace_hint(Hint::TokenIds(before))
         };
-        let tokenizer = tokenizer(model, None).map_err(with_ids)?;
-        let text = read_text(&self.path, MAX_TEXT)?;
+        let tokenizer = model.tokenizer().map_err(with_ids)?;
+        let text = match &self.source {
+            TextSource::File(path) | TextSource::TokenFile(path) => {
+                read_text(path, MAX_TEXT)?.into()
+            }
+            TextSource::Text(text) => Cow::Borrowed(&**text),
+            TextSource::Tokens(_) => Cow::Borrowed(""),
+        };
         let mut tokens = Vec::new();
         // A model can say that it has no tokenizer.
-        tokenizer.encode(&text, &EncodeOptions::new(), &mut tokens).map_err(|error| {
+        tokenizer.encode(&*text, &EncodeOptions::new(), &mut tokens).map_err(|error| {
             let error = Error::from(error).replace_hint(Hint::TokenIds(None));
             within(error, model)
         })?;
-        Ok((tokens, tokenizer.vocabulary().leading_bos()))
+        Ok((tokens.into(), tokenizer.vocabulary().leading_bos()))
     }
 }
 
-/// Returns the tokenizer of a model, with the pre-tokenizer of this name instead of its own.
-pub fn tokenizer(model: &Model, pre: Option<&str>) -> Result<Tokenizer> {
-    let options = pre.map_or_else(LoadOptions::new, |name| LoadOptions::new().pre(name));
-    Tokenizer::with_options(&model.metadata(), &options)
-        .map_err(|error| within(Error::from(error), model))
+/// The options of the verbs that run models over a text.
+#[derive(Debug, Default)]
+pub(crate) struct RunChoices {
+    pub(crate) text: Option<RunText>,
+    pub(crate) memory: Option<u64>,
+    pub(crate) architectures: Vec<Architecture>,
+    pub(crate) graph: Option<GraphSource>,
 }
+
+impl RunChoices {
+    pub(crate) fn catalogue(&self) -> Catalogue {
+        self.architectures.iter().cloned().fold(Catalogue::new(), Catalogue::with)
+    }
+
+    pub(crate) fn text(&self) -> Result<&RunText> {
+        self.text.as_ref().ok_or_else(|| Error::misuse("expected a text"))
+    }
+
+    pub(crate) fn runner(&self, threads: Option<usize>) -> Result<Runner> {
+        let mut options = RunnerOptions::default().with_threads(threads);
+        if let Some(memory) = self.memory {
+            options = options.with_memory(memory);
+        }
+        Ok(Runner::new(options)?)
+    }
+}
+
+/// Generates the methods for the options of verbs that run models over a text. The builder has a
+/// field `running` of type [`RunChoices`].
+macro_rules! run_options {
+    () => {
+        /// Sets the text. Its length must be at least two chunks.
+        #[must_use]
+        pub fn text(mut self, text: crate::RunText) -> Self {
+            self.running.text = Some(text);
+            self
+        }
+
+        /// Limits the memory for intermediate results, in bytes. It limits how many chunks are
+        /// computed at once, and does not change the result.
+        #[must_use]
+        pub fn memory(mut self, bytes: u64) -> Self {
+            self.running.memory = Some(bytes);
+            self
+        }
+
+        /// Reads descriptions of architectures, in addition to the built-in ones.
+        pub fn architectures(mut self, paths: &[std::path::PathBuf]) -> crate::Result<Self> {
+            self.running.architectures.extend(crate::read_architectures(paths)?);
+            Ok(self)
+        }
+
+        /// Runs only the graph of the architecture's description, or only the one in the file. Without
+        /// it, the description is preferred.
+        #[must_use]
+        pub fn graph(mut self, source: ggmill_run::GraphSource) -> Self {
+            self.running.graph = Some(source);
+            self
+        }
+    };
+}
+pub(crate) use run_options;
 
 /// Puts the path of a model before a message.
 pub(crate) fn within(error: Error, model: &Model) -> Error {
@@ -115,6 +227,11 @@ pub(crate) fn within(error: Error, model: &Model) -> Error {
         Some(path) => error.within(path),
         None => error,
     }
+}
+
+/// Puts the path of a model before a message, unless a callback ended the run.
+pub(crate) fn located(error: Error, model: &Model) -> Error {
+    if error.is_cancelled() { error } else { within(error, model) }
 }
 
 /// Returns the program that runs a model: by the description of its architecture if that has a
@@ -157,14 +274,17 @@ fn not_found(
     within(error, model)
 }
 
-/// Returns the program that runs a model, and notes that it is the graph in the file.
+/// Returns the program that runs a model, and notes that it is the graph in the file, unless that was
+/// asked for.
 pub(crate) fn program_with_note<'m>(
     model: &'m Model,
     catalogue: &Catalogue,
+    only: Option<GraphSource>,
     call: &mut Call<'_>,
 ) -> Result<Program<'m>> {
-    let program = find_program(model, catalogue, None)?;
+    let program = find_program(model, catalogue, only)?;
     if program.graph_source() == GraphSource::File
+        && only.is_none()
         && let Some(path) = model.path()
     {
         call.note(Note::GraphInFile(path.to_owned()));
@@ -229,16 +349,34 @@ pub fn read_recorded(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Re
     Recorded::read(model.core()).map_err(|error| not_recorded(&error))
 }
 
-/// Runs a model over a few tokens: those of recorded logits, or made-up ones.
-pub(crate) fn probe_file(
+/// Runs a model over a few tokens: those of recorded logits, or made-up ones. Returns what was found,
+/// and the facts worth knowing about the run.
+///
+/// ```no_run
+/// let model = ggmill::Model::open("model.gguf")?;
+/// let (found, _) = ggmill::probe(&model, None, &ggmill::arch::Catalogue::new())?;
+/// assert!(found.faults().is_empty());
+/// # Ok::<(), ggmill::Error>(())
+/// ```
+pub fn probe(
+    model: &Model,
+    recorded: Option<&Recorded>,
+    catalogue: &Catalogue,
+) -> Result<(Probe, Vec<Note>)> {
+    let mut call = Call::default();
+    let found = probe_with(model, recorded, catalogue, &mut call)?;
+    Ok((found, call.notes))
+}
+
+pub(crate) fn probe_with(
     model: &Model,
     recorded: Option<&Recorded>,
     catalogue: &Catalogue,
     call: &mut Call<'_>,
 ) -> Result<Probe> {
-    let program = program_with_note(model, catalogue, call)?;
+    let program = program_with_note(model, catalogue, None, call)?;
     let located = |error: ggmill_run::Error| within(error.into(), model);
     let options = RunnerOptions::default().with_threads(call.threads);
     let runner = Runner::new(options).map_err(located)?;
-    probe(&runner, &program, recorded).map_err(located)
+    ggmill_run::probe(&runner, &program, recorded).map_err(located)
 }

@@ -16,6 +16,7 @@ mod guard;
 mod names;
 mod one_pass;
 mod packed;
+mod reading;
 mod tokenizers;
 
 use std::ops::ControlFlow;

@@ -1,25 +1,22 @@
-//! `ggmill estimate`: the memory that a model takes to run.
+//! `ggmill estimate`: the memory that a model needs to run.
 
 mod text;
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use ggmill::{Estimated, Model};
 use ggmill_arch::graph::STEPS_KEY;
-use ggmill_arch::{Architecture, Catalogue};
-use ggmill_core::{ByteSize, GgmlType, Model, keys};
+use ggmill_core::{ByteSize, GgmlType, keys};
 use ggmill_estimate::json::document;
-use ggmill_estimate::{
-    CACHE_TYPES, Companions, Estimate, Fit, Note, Options, Placement, TensorOverride, Unknown, fit,
-};
+use ggmill_estimate::{CACHE_TYPES, Estimate, Note, Options, TensorOverride, Unknown};
 
-use crate::arch_file::{ARCH_FILE_HINT, catalogue};
+use crate::arch_file::ARCH_FILE_HINT;
 use crate::byte_size::{byte_size, byte_size_or_none};
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
-use crate::paths::shown;
-use crate::source::open_what_is_there;
+use crate::source::open_header;
 
 /// Estimate the memory needed to run a model, by device and purpose
 #[derive(Debug, clap::Args)]
@@ -125,7 +122,7 @@ fn tokens(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A type of caches: which of those that there are, the estimate says.
+/// Parses a type of caches. The estimate refuses types that caches cannot have.
 fn cache_type(text: &str) -> Result<GgmlType, String> {
     text.parse().map_err(|error| {
         let types: Vec<String> = CACHE_TYPES.iter().map(GgmlType::to_string).collect();
@@ -146,7 +143,7 @@ fn layers(text: &str) -> Result<u64, String> {
 }
 
 impl Args {
-    /// What can be used of each device.
+    /// Returns the usable memory of each device, in bytes.
     fn sizes(&self) -> Result<Vec<u64>, Failure> {
         let usable = |&size: &u64| {
             size.checked_sub(self.reserve).filter(|&left| left > 0).ok_or_else(|| {
@@ -163,137 +160,64 @@ impl Args {
     }
 }
 
-/// A file whose header has been read.
-struct Opened {
-    path: PathBuf,
-    model: Model,
-}
-
-impl Opened {
-    fn new(path: &Path) -> Result<Self, Failure> {
-        // The header is all that is needed, and all of it.
-        let (model, failure) = open_what_is_there(path, false)?;
-        let is_cut = model.header_fault().is_some();
-        match failure {
-            Some(failure) if is_cut => Err(failure),
-            _ => Ok(Self { path: path.to_owned(), model }),
-        }
-    }
-}
-
-/// The files of one run.
-struct Files {
-    model: Opened,
-    projector: Option<Opened>,
-    adapters: Vec<Opened>,
-    draft: Option<Opened>,
-    catalogue: Catalogue,
-}
-
-impl Files {
-    fn open(args: &Args) -> Result<Self, Failure> {
-        Ok(Self {
-            catalogue: catalogue(&args.arch_file)?,
-            model: Opened::new(&args.file)?,
-            projector: args.mmproj.as_deref().map(Opened::new).transpose()?,
-            adapters: args.lora.iter().map(|path| Opened::new(path)).collect::<Result<_, _>>()?,
-            draft: args.draft.as_deref().map(Opened::new).transpose()?,
-        })
-    }
-
-    fn description(&self, opened: &Opened) -> Option<&Architecture> {
-        self.catalogue.for_metadata(opened.model.metadata())
-    }
-
-    /// What is loaded beside the model.
-    fn beside(&self) -> Companions<'_> {
-        let mut beside = Companions::default();
-        beside.projector = self.projector.as_ref().map(|opened| &opened.model);
-        beside.adapters = self.adapters.iter().map(|opened| &opened.model).collect();
-        beside.draft = self.draft.as_ref().map(|draft| (&draft.model, self.description(draft)));
-        beside
-    }
-
-    /// The estimate of all files together.
-    fn estimate(&self, options: &Options) -> Result<Estimate, Failure> {
-        self.beside()
-            .estimate(&self.model.model, self.description(&self.model), options)
-            .map_err(|error| self.failure(&error))
-    }
-
-    /// The most that fits into devices of these sizes.
-    fn fit(&self, options: &Options, sizes: &[u64]) -> Result<Fit, Failure> {
-        let description = self.description(&self.model);
-        fit(&self.model.model, description, options, sizes, &self.beside())
-            .map_err(|error| self.failure(&error))?
-            .ok_or_else(|| {
-                let hint = description.is_none().then(|| ARCH_FILE_HINT.to_owned());
-                Failure::new(format_args!(
-                    "{}: the sizes of the model's caches are unknown, so --fit cannot be used",
-                    shown(&self.model.path)
-                ))
-                .with_hint(hint)
-            })
-    }
-
-    fn failure(&self, error: &ggmill_estimate::Error) -> Failure {
-        Failure::new(format_args!("{}: {error}", shown(&self.model.path)))
-    }
-}
-
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let sizes = args.sizes()?;
-    let files = Files::open(args)?;
-    let mut options = Options::default();
-    options.batch = args.batch;
-    options.micro_batch = args.ubatch;
-    options.sequences = args.parallel;
-    options.unified = args.kv_unified;
-    options.flash_attention = args.flash_attn.parse().map_err(Failure::new)?;
-    options.full_windows = args.swa_full;
-    options.placement = Placement::of(
-        &files.model.model,
-        args.gpu_layers,
-        &args.tensor_split,
-        &args.override_tensor,
-    );
-    options.placement.context_on_host = args.no_kv_offload;
+    let model = open_header(&args.file)?;
+    let mut builder = ggmill::estimate(&model)?
+        .architectures(&args.arch_file)?
+        .batch(args.batch)
+        .micro_batch(args.ubatch)
+        .sequences(args.parallel)
+        .unified(args.kv_unified)
+        .flash_attention(args.flash_attn.parse().map_err(Failure::new)?)
+        .full_windows(args.swa_full)
+        .gpu_layers(args.gpu_layers)
+        .tensor_split(&*args.tensor_split)
+        .tensor_overrides(args.override_tensor.iter().cloned())
+        .context_on_host(args.no_kv_offload);
+    if let Some(path) = &args.mmproj {
+        builder = builder.projector(&open_header(path)?);
+    }
+    for path in &args.lora {
+        builder = builder.adapter(&open_header(path)?);
+    }
+    if let Some(path) = &args.draft {
+        builder = builder.draft(&open_header(path)?);
+    }
     let contexts: Vec<Option<u64>> =
         if args.ctx.is_empty() { vec![None] } else { args.ctx.iter().copied().map(Some).collect() };
     let (mut cases, mut notes) = (Vec::new(), BTreeSet::new());
     for context in contexts {
         for &cache_type in &args.cache_type {
-            options.context = context;
-            options.key_type = args.cache_type_k.unwrap_or(cache_type);
-            options.value_type = args.cache_type_v.unwrap_or(cache_type);
-            let (of, estimate) = if args.fit.is_empty() {
-                (options.clone(), files.estimate(&options)?)
-            } else {
-                let found = files.fit(&options, &sizes)?;
-                (found.options, found.estimate)
-            };
+            builder = builder
+                .key_type(args.cache_type_k.unwrap_or(cache_type))
+                .value_type(args.cache_type_v.unwrap_or(cache_type));
+            if let Some(tokens) = context {
+                builder = builder.context(tokens);
+            }
+            let found = if args.fit.is_empty() { builder.run() } else { builder.fit(&sizes) };
+            let Estimated { options, estimate, .. } = found?;
             notes.extend(estimate.notes.iter().cloned());
-            cases.push((of, estimate));
+            cases.push((options, estimate));
         }
     }
     if args.json {
-        write_json(&files, &cases, console)?;
+        write_json(&model, &cases, console)?;
     } else {
         text::write(&cases, console)?;
     }
-    tell(&files, &cases, &notes, console);
+    tell(&model, &cases, &notes, console);
     Ok(Status::Fine)
 }
 
-/// Says what the numbers do not show: contexts that are not as they were asked for, and what to do
-/// about an architecture that is not known.
-fn tell(files: &Files, cases: &[(Options, Estimate)], notes: &BTreeSet<Note>, console: Console) {
+/// Prints the notes of the estimates, and how to describe an unknown architecture.
+fn tell(model: &Model, cases: &[(Options, Estimate)], notes: &BTreeSet<Note>, console: Console) {
     for note in notes {
         console.note(note);
     }
     let is_unknown = |unknown: &Unknown| matches!(unknown, Unknown::Architecture(_));
     if cases.iter().any(|(_, estimate)| estimate.unknown.iter().any(is_unknown)) {
-        let stored = files.model.model.metadata().get(STEPS_KEY);
+        let stored = model.metadata().get(STEPS_KEY);
         let why = if stored.is_some() {
             "the computation graph in the file does not describe the caches; "
         } else {
@@ -304,11 +228,11 @@ fn tell(files: &Files, cases: &[(Options, Estimate)], notes: &BTreeSet<Note>, co
 }
 
 fn write_json(
-    files: &Files,
+    model: &Model,
     cases: &[(Options, Estimate)],
     console: Console,
 ) -> Result<(), Failure> {
-    let architecture = files.model.model.metadata().str(keys::GENERAL_ARCHITECTURE).ok();
+    let architecture = model.metadata().str(keys::GENERAL_ARCHITECTURE).ok();
     let mut out = console.bytes();
     let cases = cases.iter().map(|(options, estimate)| (options, estimate));
     ggmill_text::json::write_pretty(&mut out, &document(architecture, cases))?;

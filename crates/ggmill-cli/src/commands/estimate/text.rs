@@ -1,4 +1,4 @@
-//! Estimates for people.
+//! Estimates as text.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -10,7 +10,7 @@ use ggmill_inspect::text::{self, Column, Table, lines_of};
 use crate::console::Console;
 use crate::outcome::Failure;
 
-/// What takes memory: the word in the table, and the bytes of a device.
+/// A purpose of memory: the label in the table, and the size on a device in bytes.
 type Purpose = (&'static str, fn(&Device) -> u64);
 
 /// The purposes, in the order of the table.
@@ -63,7 +63,7 @@ fn write_one(
     let columns: Vec<Column<'_>> = names.iter().map(|name| Column::Number(name)).collect();
     let mut table = Table::new("", &columns);
     for (purpose, bytes) in PURPOSES {
-        // A row of nothing says nothing.
+        // Rows of zeros are left out.
         if purpose == "total" || estimate.devices.iter().any(|device| bytes(device) > 0) {
             let label = if purpose == "total" { &*total } else { purpose };
             table.add(label, estimate.devices.iter().map(|device| size(bytes(device))));
@@ -84,12 +84,12 @@ fn size(bytes: u64) -> String {
     ByteSize::from(bytes).to_string()
 }
 
-/// How many layers are on devices, of how many.
+/// Returns the number of layers on devices, and of all layers.
 fn layers(estimate: &Estimate) -> String {
     format!("{} of {}", estimate.layers_on_devices(), estimate.layer_count())
 }
 
-/// The label of the sums, which says what none of them includes: `total without compute`.
+/// Returns the label of the totals, with what none of them includes: `total without compute`.
 fn total_label(estimates: &[&Estimate]) -> String {
     let lacking = |estimate: &Estimate| -> BTreeSet<&'static str> {
         estimate.unknown.iter().filter_map(Unknown::lacking).collect()
@@ -104,7 +104,7 @@ fn total_label(estimates: &[&Estimate]) -> String {
     }
 }
 
-/// What is not in estimates, each once.
+/// Writes what the estimates do not include, each once.
 fn write_unknown(
     out: &mut impl Write,
     estimates: &[&Estimate],
@@ -122,8 +122,8 @@ fn write_unknown(
     Ok(())
 }
 
-/// A row for each context and type of caches. With devices it has the total of each in place of the
-/// sum, as that is what must fit.
+/// Writes a row for each context and cache type. With GPUs it has the total of each device, which must
+/// fit, instead of the sum.
 fn write_table(
     out: &mut impl Write,
     cases: &[(Options, Estimate)],
@@ -168,7 +168,7 @@ fn write_table(
         table.add(&context, cells);
     }
     table.write(out, options)?;
-    // The heads of several columns have no room for it.
+    // The column heads of several devices have no room for it.
     if let Some(lack) = total.strip_prefix("total ").filter(|_| devices > 1) {
         write_line(out, &format!("totals are {lack}"), options)?;
     }

@@ -1,18 +1,13 @@
-//! `ggmill measure merge`: measurements of parts of a text become one of the whole.
+//! `ggmill measure merge`: merges measurements of parts of a text.
 
 use std::path::PathBuf;
 
-use ggmill_run::Scores;
+use ggmill::{check_output, merge_scores};
 
-use super::report;
+use super::{Page, report};
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
-use crate::outputs::Output;
-use crate::paths::shown;
-use crate::text_file::read_bytes;
-
-/// Bytes of the scores of a part: a hundred for each position of each model.
-const MAX_SCORES_LEN: u64 = 1 << 30;
+use crate::outputs::refuse_stream;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -38,13 +33,12 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let start = |path: &PathBuf| Output::new(path, &args.parts, args.force)?.start(&args.parts, 0);
-    let page = args.html.as_ref().map(start).transpose()?;
-    let part = |path: &PathBuf| {
-        let found = Scores::parse(&read_bytes(path, MAX_SCORES_LEN)?);
-        found.map_err(|error| Failure::new(format_args!("{}: {error}", shown(path))))
-    };
-    let parts: Vec<Scores> = args.parts.iter().map(part).collect::<Result<_, _>>()?;
-    let scores = Scores::merge(parts).map_err(Failure::new)?;
+    if let Some(path) = &args.html {
+        refuse_stream(path)?;
+        check_output(path, &args.parts, args.force)?;
+    }
+    let scores = merge_scores(&args.parts)?;
+    let page = args.html.as_deref();
+    let page = page.map(|path| Page { path, inputs: &args.parts, force: args.force });
     report(&scores, page, args.json, console)
 }

@@ -1,4 +1,4 @@
-//! `ggmill measure`: what models make of a text, and how far they are from another model.
+//! `ggmill measure`: the perplexity of models on a text, and their divergence from another model.
 
 mod merge;
 mod text;
@@ -6,21 +6,19 @@ mod text;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use ggmill_core::{Model, Sink as _};
+use ggmill::{Model, check_output, write_file};
 use ggmill_inspect::text::Options;
-use ggmill_io::FileSink;
-use ggmill_pipeline::formats::npy_header;
 use ggmill_run::json::document;
-use ggmill_run::{Chunks, ErrorKind, Measurement, Program, Scores};
+use ggmill_run::{Measurement, Scores};
 
 use self::text::Text;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
-use crate::outputs::{Output, refuse_interrupted};
-use crate::paths::{file_name, shown};
-use crate::progress::Bar;
-use crate::run_model::{RunArgs, Stopped, TextArgs, refused};
-use crate::source::open_whole;
+use crate::outputs::refuse_stream;
+use crate::paths::file_name;
+use crate::progress::Bars;
+use crate::run_model::{RunArgs, TextArgs, with_run};
+use crate::source::open_model;
 
 /// Measure the perplexity of models on a text, and their KL divergence from another model
 #[derive(Debug, clap::Args)]
@@ -87,18 +85,6 @@ enum Action {
     Merge(merge::Args),
 }
 
-/// Why a measurement ended early.
-enum Ended {
-    Run(ggmill_run::Error),
-    Write(Failure),
-}
-
-impl From<ggmill_run::Error> for Ended {
-    fn from(error: ggmill_run::Error) -> Self {
-        Self::Run(error)
-    }
-}
-
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     if let Some(Action::Merge(args)) = &args.action {
         return merge::run(args, console);
@@ -114,92 +100,55 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             return Err(Failure::new(format_args!("{other} and {option} name the same file")));
         }
     }
-    let catalogue = args.run.catalogue()?;
-    let paths: Vec<&Path> = args.files.iter().chain(&args.against).map(PathBuf::as_path).collect();
-    let models: Vec<Model> = paths.iter().map(|path| open_whole(path)).collect::<Result<_, _>>()?;
-    let programs = paths.iter().zip(&models);
-    let programs: Vec<Program<'_>> = programs
-        .map(|(path, model)| args.run.program(path, model, &catalogue, console))
-        .collect::<Result<_, _>>()?;
-    let chunks = chunks(args, console)?;
-    let runner = args.run.runner().map_err(|Stopped(failure)| failure)?;
-    let files = models.iter().flat_map(ggmill_io::files);
-    let inputs: Vec<PathBuf> = files.map(|file| file.path().to_owned()).collect();
-    refuse_interrupted(&inputs)?;
-    let start = |path: &PathBuf| Output::new(path, &inputs, args.force)?.start(&inputs, 0);
-    let page = args.html.as_ref().map(start).transpose()?;
-    let kept = args.scores.as_ref().map(start).transpose()?;
-    let (programs, base) = programs.split_at(args.files.len());
-    let mut sink = match (&args.logits, programs.first()) {
-        (Some(path), Some(program)) => Some(logits(path, &inputs, args, program, &chunks)?),
-        _ => None,
-    };
-    let mut bar = Bar::of_pieces(console, "chunks");
-    let several: Vec<&Program<'_>> = programs.iter().collect();
-    let measured = ggmill_run::scores_together(
-        &runner,
-        &several,
-        base.first(),
-        &chunks,
-        sink.is_some(),
-        |chunk| {
-            if let Some(sink) = &mut sink {
-                let bytes: Vec<u8> =
-                    chunk.logits.iter().flat_map(|logit| logit.to_le_bytes()).collect();
-                sink.append(&bytes).map_err(|error| Ended::Write(Failure::new(error)))?;
-            }
-            let done = (chunk.chunk as u64).saturating_add(1);
-            bar.update(done, chunk.chunks as u64, "chunks");
-            Ok::<_, Ended>(())
-        },
-    );
-    drop(bar);
-    let measured = measured.map_err(|ended| match ended {
-        Ended::Run(error) => failed(&error, &paths),
-        Ended::Write(failure) => failure,
-    })?;
-    if let Some(sink) = sink {
-        sink.commit().map_err(Failure::new)?;
+    let bars = Bars::new(console);
+    let (shown, told) = (bars.clone(), bars.clone());
+    let models: Vec<Model> =
+        args.files.iter().map(|path| open_model(path)).collect::<Result<_, _>>()?;
+    let [first, others @ ..] = &*models else { return Err(Failure::new("expected a model")) };
+    let mut builder = ggmill::measure(first)?
+        .overwrite(args.force)
+        .on_progress(move |progress| shown.show(progress))
+        .on_note(move |note| told.tell(note));
+    for model in others {
+        builder = builder.and(model);
     }
-    let name = |path: &PathBuf| shown(path).to_string();
-    let names = args.files.iter().map(name);
-    let scores =
-        Scores::new(args.against.as_ref().map(name), chunks.context(), names.zip(measured));
-    if let Some(kept) = kept {
+    if let Some(base) = &args.against {
+        builder = builder.against(&open_model(base)?);
+    }
+    let most = args.chunks.map(|chunks| chunks as usize);
+    let text = args.text.run_text().skip(args.from_chunk).chunks(most);
+    builder = with_run!(&args.run, text, builder);
+    let inputs = builder.inputs();
+    if let Some(path) = &args.logits {
+        refuse_stream(path)?;
+        builder = builder.logits(path);
+    }
+    for path in args.html.iter().chain(&args.scores) {
+        refuse_stream(path)?;
+        check_output(path, &inputs, args.force)?;
+    }
+    let scores = builder.run()?;
+    bars.clear();
+    if let Some(path) = &args.scores {
         let mut bytes = Vec::new();
         ggmill_text::json::write(&mut bytes, &scores)?;
-        write_whole(kept, &bytes)?;
+        write_file(path, &inputs, args.force, &bytes)?;
     }
+    let page = args.html.as_deref().map(|path| Page { path, inputs: &inputs, force: args.force });
     report(&scores, page, args.json, console)
 }
 
-/// An error, with the file that it is about.
-fn failed(error: &ggmill_run::Error, paths: &[&Path]) -> Failure {
-    let failure = match error.kind() {
-        ErrorKind::Embeddings => Failure::new(error).with_hint(Some(
-            "--against BASE gives the cosine of its embeddings with those of another model"
-                .to_owned(),
-        )),
-        _ => refused(error),
-    };
-    let path = match error.program() {
-        Some(number) => paths.get(number),
-        None => paths.first().filter(|_| paths.len() == 1),
-    };
-    match path {
-        Some(path) => failure.within(path),
-        None => failure,
-    }
+/// The page to write.
+#[derive(Clone, Copy)]
+struct Page<'a> {
+    path: &'a Path,
+    inputs: &'a [PathBuf],
+    force: bool,
 }
 
-fn write_whole(mut sink: FileSink, bytes: &[u8]) -> Result<(), Failure> {
-    sink.append(bytes).map_err(Failure::new)?;
-    sink.commit().map_err(Failure::new)
-}
-
-/// Writes the page. Names there are without directories, as those of other reports.
+/// Writes the page. The names of models are without directories, as in other reports.
 fn write_page(
-    page: FileSink,
+    page: Page<'_>,
     scores: &Scores,
     measured: &[(&str, Measurement)],
 ) -> Result<(), Failure> {
@@ -211,18 +160,17 @@ fn write_page(
     ggmill_run::html::Page::new(base.as_deref(), scores.context(), models)
         .with_program(concat!("ggmill ", env!("CARGO_PKG_VERSION")))
         .write(&mut bytes)?;
-    write_whole(page, &bytes)
+    Ok(write_file(page.path, page.inputs, page.force, &bytes)?)
 }
 
-/// Prints what was measured, and writes it to the page if there is one.
+/// Prints the measurements, and writes the page if there is one.
 fn report(
     scores: &Scores,
-    page: Option<FileSink>,
+    page: Option<Page<'_>>,
     json: bool,
     console: Console,
 ) -> Result<Status, Failure> {
-    let measured: Vec<(&str, Measurement)> =
-        scores.models().map(|(name, scores)| (name, scores.measurement())).collect();
+    let measured = scores.measurements();
     if let Some(page) = page {
         write_page(page, scores, &measured)?;
     }
@@ -241,31 +189,4 @@ fn report(
         console.note(Measurement::ABOUT);
     }
     Ok(Status::Fine)
-}
-
-/// The tokens in chunks.
-fn chunks(args: &Args, console: Console) -> Result<Chunks, Failure> {
-    // All models have the same vocabulary, or are refused.
-    let model = args.files.first().map_or(Path::new("-"), PathBuf::as_path);
-    let chunks = args.text.chunks(model, None, console)?;
-    let most = args.chunks.map(|chunks| chunks as usize);
-    chunks.part(args.from_chunk, most).map_err(Failure::new)
-}
-
-/// The file of logits, with its header.
-fn logits(
-    path: &Path,
-    inputs: &[PathBuf],
-    args: &Args,
-    program: &Program<'_>,
-    chunks: &Chunks,
-) -> Result<FileSink, Failure> {
-    let rows = chunks.texts().len().saturating_mul(program.outputs_of_chunk(chunks)) as u64;
-    let columns = program.output_len();
-    let header = npy_header(&[rows, columns]);
-    let size = rows.saturating_mul(columns).saturating_mul(4);
-    let size = size.saturating_add(header.len() as u64);
-    let mut sink = Output::new(path, inputs, args.force)?.start(inputs, size)?;
-    sink.append(&header).map_err(Failure::new)?;
-    Ok(sink)
 }

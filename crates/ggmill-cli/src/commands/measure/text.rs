@@ -1,4 +1,4 @@
-//! What was measured, as text for people.
+//! Measurements as text.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use ggmill_run::{Distribution, Estimate, Measurement};
 
 use crate::counted::counted;
 
-/// Models with what was measured of them, and what they have in common.
+/// The measurements of models, with their names.
 pub(super) struct Text<'a> {
     pub(super) models: Vec<(&'a str, &'a Measurement)>,
     pub(super) base: Option<&'a str>,
@@ -42,7 +42,7 @@ impl Text<'_> {
         alone(first, out, options)
     }
 
-    /// A row for each model.
+    /// Writes a table with a row for each model.
     fn side_by_side(&self, out: &mut dyn Write, options: &Options) -> io::Result<()> {
         let first = self.models.first().map(|(_, first)| *first);
         let compared = first.and_then(|first| first.comparison.as_ref());
@@ -82,7 +82,7 @@ impl Text<'_> {
     }
 }
 
-/// Everything about one model.
+/// Writes all numbers of one model.
 fn alone(measured: &Measurement, out: &mut dyn Write, options: &Options) -> io::Result<()> {
     let mut table = Table::new("", &[Column::Number("")]).with_indent(2);
     let mut line = |name: &str, estimate: &Estimate, digits| {

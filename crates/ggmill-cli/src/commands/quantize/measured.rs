@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use ggmill::{Measure, RunText};
+use ggmill::{Calibration, RunText};
 use ggmill_run::Chunks;
 
 use crate::byte_size::byte_size;
@@ -75,11 +75,11 @@ impl MeasureArgs {
     }
 
     /// What is measured, if anything is.
-    pub(super) fn measure(&self) -> Option<Measure> {
+    pub(super) fn measure(&self) -> Option<Calibration> {
         let text = self.measure.as_ref().map(RunText::file);
-        let text = text.or_else(|| self.measure_tokens.as_ref().map(RunText::tokens))?;
+        let text = text.or_else(|| self.measure_tokens.as_ref().map(RunText::token_file))?;
         let text = text.context(self.ctx).chunks(Some(self.chunks as usize));
-        Some(Measure::new(text).memory(self.memory).without_importance(self.no_imatrix))
+        Some(Calibration::new(text).memory(self.memory).without_importance(self.no_imatrix))
     }
 
     /// The plan whose sensitivities are used.

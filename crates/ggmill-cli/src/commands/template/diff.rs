@@ -4,10 +4,10 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use ggmill_core::RawStr;
-use ggmill_template::{Conversation, RenderOptions, Template, samples};
+use ggmill_template::samples;
 
 use super::given::Given;
-use super::source::{Source, parse};
+use super::source::open_source;
 use crate::console::Console;
 use crate::counted::counted;
 use crate::outcome::{Failure, Status};
@@ -40,38 +40,29 @@ pub(crate) struct Args {
 const SHOWN: usize = 60;
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let sources = [Source::open(&args.file, console)?, Source::open(&args.other, console)?];
-    let [first, second] = &sources;
+    let first = open_source(&args.file, console)?;
+    let second = open_source(&args.other, console)?;
     let name = args.name.as_deref();
-    let (left, right) = (first.template(name)?, second.template(name)?);
     let mut out = console.text();
-    if left.text == right.text {
+    if first.choose(name)?.text == second.choose(name)?.text {
         writeln!(out, "the templates are identical")?;
         out.flush()?;
         return Ok(Status::Fine);
     }
-    let options = [first.options(), second.options()];
-    let options = options.iter().find(|options| !options.tokens.is_empty()).unwrap_or(&options[0]);
-    let templates = [parse(left, &args.file)?, parse(right, &args.other)?];
     let conversations = if args.given.is_empty() {
-        samples().into_iter().map(|(name, it)| (name.to_owned(), it)).collect()
+        samples()
     } else {
-        vec![("the conversation".to_owned(), args.given.conversation(console)?)]
+        vec![("the conversation", args.given.conversation(console)?)]
     };
-    let mut different = 0;
-    for (name, conversation) in &conversations {
-        let [left, right] =
-            [&templates[0], &templates[1]].map(|it| text(it, conversation, options));
-        if left == right {
-            continue;
-        }
-        different += 1;
-        writeln!(out, "{name}:")?;
-        let at = common(&left, &right);
-        for (path, text) in [(&args.file, &left), (&args.other, &right)] {
-            writeln!(out, "  {}: {}", shown(path), around(text, at))?;
+    let named = conversations.iter().map(|(name, conversation)| (*name, conversation));
+    let differences = first.compare(&second, name, named)?;
+    for difference in &differences {
+        writeln!(out, "{}:", difference.conversation)?;
+        for (path, text) in [&args.file, &args.other].into_iter().zip(&difference.texts) {
+            writeln!(out, "  {}: {}", shown(path), around(text, difference.offset()))?;
         }
     }
+    let different = differences.len();
     let count = conversations.len();
     if different == 0 {
         let conversations = counted(count, "conversation");
@@ -82,24 +73,6 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     }
     out.flush()?;
     Ok(if different == 0 { Status::Fine } else { Status::Findings })
-}
-
-/// What a template makes of a conversation, or why it refuses it.
-fn text(
-    template: &Template,
-    conversation: &Conversation,
-    options: &RenderOptions,
-) -> Result<String, String> {
-    match template.render(conversation, options) {
-        Ok(rendered) => Ok(rendered.text().to_owned()),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-/// Where two texts begin to differ.
-fn common(left: &Result<String, String>, right: &Result<String, String>) -> usize {
-    let (Ok(left), Ok(right)) = (left, right) else { return 0 };
-    left.bytes().zip(right.bytes()).take_while(|(left, right)| left == right).count()
 }
 
 /// The text around a place.

@@ -4,10 +4,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use ggmill_check::render::{Checked, Text, json};
-use ggmill_check::{Input, Options, Profile, Report, check, check_templates};
+use ggmill_check::{Options, Profile, Report};
 use ggmill_text::json as safe_json;
 
-use super::source::{Content, Source, files, refused, variables};
+use super::source::{files, open_source, variables};
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 use crate::paths::text_of;
@@ -93,13 +93,5 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 }
 
 fn report(path: &Path, options: &Options, console: Console) -> Result<Report, Failure> {
-    match Source::open(path, console)?.content {
-        Content::Model(model) => {
-            let part = model.parts().first();
-            Ok(part.map(|part| check(&Input::new(part), options)).unwrap_or_default())
-        }
-        Content::Templates(file) => {
-            check_templates(&file, options).map_err(|error| refused(path, &error))
-        }
-    }
+    Ok(open_source(path, console)?.check(options)?)
 }

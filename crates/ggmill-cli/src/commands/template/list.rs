@@ -8,7 +8,7 @@ use ggmill_template::Template;
 use ggmill_text::json as safe_json;
 use serde_json::{Value, json};
 
-use super::source::{Source, files, label};
+use super::source::{files, label, open_any, open_source};
 use crate::console::Console;
 use crate::each::each;
 use crate::outcome::{Failure, Status};
@@ -41,9 +41,9 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         let [file] = &*args.files else {
             return Err(Failure::new("expected one file with --show"));
         };
-        let source = Source::open(file, console)?;
+        let source = open_source(file, console)?;
         let mut out = console.bytes();
-        out.write_all(source.template(Some(name))?.text.as_bytes())?;
+        out.write_all(source.choose(Some(name))?.text.as_bytes())?;
         out.flush()?;
         return Ok(Status::Fine);
     }
@@ -112,8 +112,8 @@ impl Entry {
 }
 
 fn entries(path: &Path, console: Console) -> Result<Vec<Entry>, Failure> {
-    let source = Source::open_any(path, console)?;
-    let mut templates: Vec<_> = source.templates.iter().collect();
+    let source = open_any(path, console)?;
+    let mut templates: Vec<_> = source.all().iter().collect();
     templates.sort_by_key(|template| template.name.is_some());
     let entry = |template: &ggmill_template::ModelTemplate| {
         let parsed = Template::parse(&template.text);

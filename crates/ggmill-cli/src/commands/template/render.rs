@@ -11,9 +11,10 @@ use ggmill_text::json as safe_json;
 use ggmill_tokenizer::{Attributes, Tokenizer};
 
 use super::given::Given;
-use super::source::{Source, parse, refused};
+use super::source::open_source;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
+use crate::paths::shown;
 
 /// Render a conversation
 #[derive(Debug, clap::Args)]
@@ -47,20 +48,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let source = Source::open(&args.file, console)?;
+    let source = open_source(&args.file, console)?;
     let conversation = args.given.conversation(console)?;
-    let found = source.template(args.name.as_deref())?;
-    let failed = |error: &dyn std::fmt::Display| refused(&args.file, error);
-    let template = parse(found, &args.file)?;
-    let rendered = template.render(&conversation, &source.options()).map_err(|error| {
-        let message = error.to_string();
-        let absent = ["bos_token", "eos_token", "unk_token", "pad_token"]
-            .into_iter()
-            .find(|name| message.contains(&format!("'{name}' is undefined")));
-        failed(&error).with_hint(absent.map(|name| format!("--set {name}='…' sets it")))
-    })?;
+    let rendered = source.render(args.name.as_deref(), &conversation)?;
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::new(format_args!("{}: {}", shown(&args.file), RawStr::from(&*error.to_string())))
+    };
     let wants_tokens = args.ids || args.json || console.is_styled();
-    let tokens = match &source.tokenizer {
+    let tokens = match source.tokenizer() {
         Some(tokenizer) if wants_tokens => {
             Some(rendered.encode(tokenizer).map_err(|error| failed(&error))?)
         }
@@ -69,7 +64,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         }
         _ => None,
     };
-    if let (Some(tokens), Some(tokenizer)) = (&tokens, &source.tokenizer) {
+    if let (Some(tokens), Some(tokenizer)) = (&tokens, source.tokenizer()) {
         for found in &tokens.refused {
             let text = tokenizer.vocabulary().text(found.id).unwrap_or_default();
             console.note(format_args!(
@@ -80,7 +75,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             ));
         }
     }
-    if let Some(tokenizer) = source.tokenizer.as_ref().filter(|_| tokens.is_some()) {
+    if let Some(tokenizer) = source.tokenizer().filter(|_| tokens.is_some()) {
         let absent = |marker: &&str| tokenizer.vocabulary().id(marker.as_bytes()).is_none();
         for marker in rendered.markers().into_iter().filter(absent) {
             console.note(format_args!(
@@ -103,7 +98,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         writeln!(out, "[{}]", ids.join(", "))?;
         out.flush()?;
     } else if console.is_styled() || console.width().is_some() {
-        let special = match (&tokens, &source.tokenizer) {
+        let special = match (&tokens, source.tokenizer()) {
             (Some(tokens), Some(tokenizer)) => special(tokens, tokenizer),
             _ => Vec::new(),
         };

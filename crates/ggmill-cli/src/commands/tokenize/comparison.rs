@@ -1,4 +1,4 @@
-//! `--compare`: what two vocabularies make of a text.
+//! `--compare`: the tokens of a text in two vocabularies.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use crate::outcome::{Failure, Status};
 use crate::paths::shown;
 use crate::source::open;
 
-/// Tokens of a difference that are shown.
+/// The maximum number of tokens that are shown for a difference.
 const SHOWN: usize = 40;
 
 pub(super) fn print(
@@ -64,7 +64,7 @@ pub(super) fn print(
     Ok(if found.is_equal() { Status::Fine } else { Status::Findings })
 }
 
-/// The pre-tokenizers, where they are the reason.
+/// Returns the names of the pre-tokenizers, if they are the reason.
 fn names(reason: Reason, left: &Tokenizer, right: &Tokenizer) -> String {
     let name = |tokenizer: &Tokenizer| tokenizer.vocabulary().pre_tokenizer().unwrap_or("none");
     match reason {
@@ -73,7 +73,7 @@ fn names(reason: Reason, left: &Tokenizer, right: &Tokenizer) -> String {
     }
 }
 
-/// Which pre-tokenizers make of the text what another vocabulary makes of it.
+/// Prints the pre-tokenizers by how well the tokens match those of another vocabulary.
 pub(super) fn fitting(
     path: &Path,
     reference: &Tokenizer,
@@ -117,7 +117,7 @@ pub(super) fn fitting(
     Ok(Status::Findings)
 }
 
-/// Tokens side by side, with their IDs.
+/// Returns tokens in a row, with their IDs.
 fn segmentation(tokenizer: &Tokenizer, pieces: &[Piece]) -> String {
     let mut shown = String::new();
     for piece in pieces.iter().take(SHOWN) {

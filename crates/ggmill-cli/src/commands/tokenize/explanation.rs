@@ -12,7 +12,7 @@ use super::shown_tokens::text as text_of;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 
-/// What happens to each part of the text, in order.
+/// Prints how each part of the text is tokenized, in order.
 pub(super) fn print(
     tokenizer: &Tokenizer,
     text: &[u8],
@@ -38,7 +38,7 @@ pub(super) fn print(
     Ok(Status::Fine)
 }
 
-/// What happens to text between special tokens.
+/// Prints how text between special tokens is tokenized.
 fn explained(
     tokenizer: &Tokenizer,
     part: &ExplainedText,

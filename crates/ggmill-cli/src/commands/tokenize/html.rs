@@ -1,4 +1,4 @@
-//! `--html`: the tokens of a text as a page.
+//! `--html`: the tokens of a text as an HTML page.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use ggmill_tokenizer::{Attributes, Piece, Tokenizer};
 use super::shown_tokens::{BACKGROUNDS, text};
 use crate::counted::counted;
 
-/// The page without its tokens: it needs no other file, and runs nothing.
+/// The head of the page, which is self-contained and has no scripts.
 const HEAD: &str = "<!DOCTYPE html>
 <html lang=\"en\">
 <meta charset=\"utf-8\">
@@ -20,7 +20,7 @@ span { border-radius: 3px }
 .control { font-weight: bold; outline: 1px solid #000 }
 ";
 
-/// Each token on a background of its own; its ID and its place are shown under the pointer.
+/// Writes the tokens with alternating backgrounds; the title of each has its ID and offsets.
 pub(super) fn write(
     tokenizer: &Tokenizer,
     pieces: &[Piece],
@@ -41,7 +41,7 @@ pub(super) fn write(
         let class = number % BACKGROUNDS.len();
         let Piece { id, start, end } = piece;
         write!(out, "<span class=\"t{class}{control}\" title=\"{id}, bytes {start} to {end}\">")?;
-        // Escaped as for a terminal, except that lines stay lines.
+        // Escaped as for a terminal, except for line breaks.
         for (line, part) in text(tokenizer, *id).as_bytes().split(|&byte| byte == b'\n').enumerate()
         {
             if line > 0 {

@@ -1,4 +1,4 @@
-//! `--jsonl`: a text a line, and its tokens a line.
+//! `--jsonl`: a JSON string per line, and its tokens per line.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _, Write};
@@ -31,9 +31,8 @@ pub(super) fn tokenize(
     })
 }
 
-/// Does the work for each line of a file, or of standard input. What is written is flushed
-/// whenever there is no further line yet, so that another program can ask line by line. An empty
-/// line is passed over.
+/// Calls `work` for each line of a file or of standard input, except empty ones. The output is flushed
+/// whenever no further line is buffered, so that another program can send line by line.
 pub(crate) fn each(
     from: Option<&Path>,
     console: Console,
@@ -57,7 +56,7 @@ pub(crate) fn each(
     loop {
         line.clear();
         number += 1;
-        // Six bytes are the longest form that JSON has for one.
+        // JSON escapes a byte with at most six.
         let limit = MAX_TEXT * 6;
         let read = (&mut input).take(limit).read_until(b'\n', &mut line);
         if read.map_err(|error| refused(number, &error))? == 0 {

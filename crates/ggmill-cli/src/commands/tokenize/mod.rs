@@ -22,7 +22,7 @@ use crate::paths::shown;
 use crate::text_file::read_bytes;
 use crate::tokenizer::open_tokenizer;
 
-/// The longest text, which is the tokenizer's limit too.
+/// The maximum length of a text, which is the limit of the tokenizer, in bytes.
 const MAX_TEXT: u64 = i32::MAX as u64;
 
 /// Tokenize text with the vocabulary of a model
@@ -135,7 +135,7 @@ impl Args {
         let text = self.prompt.as_deref().or(self.text.as_deref());
         match (&self.model_option, &self.file) {
             (Some(model), file) => (model, text.or(file.as_ref().map(|file| file.as_os_str()))),
-            // Without the option the parser has asked for the file.
+            // Without the option, clap requires the file.
             (None, file) => (file.as_deref().unwrap_or(Path::new("")), text),
         }
     }
@@ -183,7 +183,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         return counts::print(&tokenizer, options, &args.files, console);
     }
     let text = args.text()?;
-    // Spelt as for llama-tokenize, which replaces escapes.
+    // With the option of llama-tokenize, which replaces escapes by default.
     if args.prompt.is_some() && !args.escape && unescaped(&text) != text {
         console.note(
             "the text has escapes such as \\n, which are not replaced; --escape replaces them, as \

@@ -1,4 +1,4 @@
-//! Tokens as they are printed.
+//! Tokens as IDs, lines, colored text and JSON.
 
 use std::io::{self, Write as _};
 
@@ -8,7 +8,7 @@ use ggmill_tokenizer::{Attributes, Piece, Tokenizer};
 
 use crate::console::Console;
 
-/// Backgrounds of tokens side by side, on which dark text can be read.
+/// Backgrounds of adjacent tokens, on which dark text is readable.
 pub(super) const BACKGROUNDS: [RgbColor; 5] = [
     RgbColor(0xC9, 0xE4, 0xFF),
     RgbColor(0xD6, 0xF5, 0xD0),
@@ -17,12 +17,12 @@ pub(super) const BACKGROUNDS: [RgbColor; 5] = [
     RgbColor(0xE6, 0xD9, 0xFF),
 ];
 
-/// The bytes of a token.
+/// Returns the bytes of a token.
 pub(super) fn text(tokenizer: &Tokenizer, id: u32) -> RawStr<'_> {
     RawStr::new(tokenizer.piece(id).unwrap_or_default())
 }
 
-/// The IDs as a list.
+/// Prints the IDs as a list.
 pub(super) fn ids(pieces: &[Piece], console: Console) -> io::Result<()> {
     let mut out = console.bytes();
     out.write_all(b"[")?;
@@ -33,7 +33,7 @@ pub(super) fn ids(pieces: &[Piece], console: Console) -> io::Result<()> {
     out.flush()
 }
 
-/// A line for each token.
+/// Prints a line for each token.
 pub(super) fn lines(
     tokenizer: &Tokenizer,
     pieces: &[Piece],

@@ -1,16 +1,40 @@
-//! What the tables of a graph have rows for: which tokens there may be, and how many.
+//! The input of a program: texts, the sources of models that take two texts, and their limits.
+
+use std::borrow::Cow;
 
 use ggmill_arch::graph::{Graph, Operation, Rows};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::source::Source;
 
-/// The limits of a text.
+/// The second text of a model that takes two.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Source<'a> {
+    /// Tokens, as for T5.
+    Tokens(Cow<'a, [u32]>),
+    /// Concatenated vectors of [`Graph::source_width`](ggmill_arch::graph::Graph::source_width) numbers
+    /// each, as for Whisper.
+    Vectors(Cow<'a, [f32]>),
+}
+
+impl<'a> Source<'a> {
+    /// Returns a source of tokens.
+    pub fn tokens(tokens: impl Into<Cow<'a, [u32]>>) -> Self {
+        Self::Tokens(tokens.into())
+    }
+
+    /// Returns a source of vectors, which are concatenated in `numbers`.
+    pub fn vectors(numbers: impl Into<Cow<'a, [f32]>>) -> Self {
+        Self::Vectors(numbers.into())
+    }
+}
+
+/// The limits of a text, which follow from the number of rows of the tables in the graph.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// How many tokens are known.
+    /// The number of known tokens.
     pub(crate) vocabulary: u64,
-    /// How long a text may be, where its positions are rows of a table.
+    /// The maximum length of a text if its positions are rows of a table.
     positions: Option<u64>,
 }
 
@@ -18,11 +42,12 @@ pub(crate) struct Limits {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SourceLimits {
     Tokens(Limits),
-    /// Vectors of so many numbers, and how many of them there may be.
+    /// The length of each vector, and the maximum number of vectors.
     Vectors(u64, Option<u64>),
 }
 
-/// The rows of the shortest table whose rows are taken by this, for a text or for its source.
+/// Returns the number of rows of the shortest table that is indexed by `wanted`, for a text or its
+/// source.
 fn rows(graph: &Graph, wanted: Rows, of_source: bool) -> Option<u64> {
     let nodes = graph.nodes().iter().filter(|node| node.of_source == of_source);
     let tables = nodes.filter_map(|node| match node.operation {
@@ -45,7 +70,7 @@ fn check_len(len: usize, most: Option<u64>, what: &str) -> Result<()> {
 }
 
 impl Limits {
-    /// Those of a text, or of a source of tokens. Fails where the graph does not take them.
+    /// Returns the limits of the text or of a source of tokens. Fails if the graph takes none.
     pub(crate) fn of(graph: &Graph, of_source: bool) -> Result<Self> {
         let vocabulary = rows(graph, Rows::Tokens, of_source).ok_or_else(|| {
             let text = if of_source { "source" } else { "text" };
@@ -55,7 +80,7 @@ impl Limits {
         Ok(Self { vocabulary, positions: rows(graph, Rows::Positions, of_source) })
     }
 
-    /// Fails for tokens that the model does not have, and for more than it has positions for.
+    /// Fails for tokens outside the vocabulary, and for more tokens than the model has positions.
     pub(crate) fn check(self, tokens: &[u32]) -> Result<()> {
         let found = tokens.iter().find(|&&token| u64::from(token) >= self.vocabulary);
         if let Some(token) = found {
@@ -67,7 +92,7 @@ impl Limits {
 }
 
 impl SourceLimits {
-    /// Those of the source, where the graph takes one.
+    /// Returns the limits of the source if the graph takes one.
     pub(crate) fn of(graph: &Graph) -> Result<Option<Self>> {
         Ok(match graph.source_width() {
             Some(width) => Some(Self::Vectors(width, rows(graph, Rows::Positions, true))),
@@ -76,7 +101,8 @@ impl SourceLimits {
         })
     }
 
-    /// Fails for a source that is not what the model takes. How many tokens or vectors it has.
+    /// Returns the number of tokens or vectors of a source. Fails for a source of the wrong kind or
+    /// length.
     pub(crate) fn check(self, source: &Source<'_>) -> Result<usize> {
         let wrong = |message: String| Err(Error::new(ErrorKind::Source, message));
         let len = match (source, self) {
@@ -100,7 +126,7 @@ impl SourceLimits {
     }
 }
 
-/// How many vectors there are. Fails for a part of one, and for numbers that are not finite.
+/// Returns the number of vectors. Fails for an incomplete vector and for numbers that are not finite.
 fn vectors(numbers: &[f32], width: usize) -> Result<usize> {
     let width = width.max(1);
     if !numbers.len().is_multiple_of(width) {

@@ -1,0 +1,490 @@
+//! Runs programs over texts, node by node, all texts at once.
+
+mod operations;
+
+use core::ops::Range;
+use std::sync::Arc;
+
+use ggmill_arch::graph::{Node, Rope};
+use ggmill_core::ByteSize;
+use ggmill_quant::Isa;
+use rayon::ThreadPool;
+
+use crate::activations::Activations;
+use crate::error::{Error, ErrorKind, Result, room};
+use crate::input::Source;
+use crate::matrix::Tiles;
+use crate::program::{Program, TILES};
+use crate::sequence::Turns;
+
+/// Options for running models. Results do not depend on them.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// The number of threads; `None` for one per core.
+    pub threads: Option<usize>,
+    /// The approximate memory limit for the results of operations including the output, in bytes. It
+    /// limits how many texts are run at once.
+    pub memory: u64,
+    /// The instruction set; by default the best that the machine has.
+    pub isa: Isa,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { threads: None, memory: 2 << 30, isa: Isa::best() }
+    }
+}
+
+impl Options {
+    /// Sets the number of threads.
+    #[must_use]
+    pub fn with_threads(self, threads: Option<usize>) -> Self {
+        Self { threads, ..self }
+    }
+
+    /// Sets the memory limit, in bytes.
+    #[must_use]
+    pub fn with_memory(self, memory: u64) -> Self {
+        Self { memory, ..self }
+    }
+
+    /// Sets the instruction set.
+    #[must_use]
+    pub fn with_isa(self, isa: Isa) -> Self {
+        Self { isa, ..self }
+    }
+}
+
+/// A thread pool that runs programs.
+#[derive(Debug)]
+pub struct Runner {
+    pool: ThreadPool,
+    options: Options,
+}
+
+/// The results of all blocks for some texts, from which the output of any token can be computed.
+#[derive(Debug)]
+pub struct States {
+    values: Vec<Option<Data>>,
+    texts: Vec<Range<usize>>,
+}
+
+/// The result of a node for all tokens.
+#[derive(Clone, Debug)]
+enum Data {
+    Numbers(Arc<Vec<f32>>),
+    Places(Arc<Vec<u32>>),
+}
+
+impl States {
+    /// Returns the number of texts.
+    pub fn texts(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// Returns the size in memory, in bytes.
+    fn memory(&self) -> u64 {
+        let numbers = self.values.iter().flatten().map(|data| match data {
+            Data::Numbers(values) => values.len() as u64,
+            Data::Places(places) => places.len() as u64,
+        });
+        numbers.sum::<u64>().saturating_mul(4)
+    }
+}
+
+impl Runner {
+    /// Starts the threads.
+    pub fn new(options: Options) -> Result<Self> {
+        let threads = options.threads.unwrap_or(0);
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        let pool = pool.map_err(|error| Error::new(ErrorKind::Threads, error))?;
+        Ok(Self { pool, options })
+    }
+
+    /// Runs `work` in the thread pool.
+    pub(crate) fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        self.pool.install(work)
+    }
+
+    /// Returns the number of threads.
+    pub(crate) fn threads(&self) -> u64 {
+        self.pool.current_num_threads() as u64
+    }
+
+    /// Returns the number of texts of this length that can be run at once, at least one. Fails if the
+    /// memory limit is too small for one text and the output of all its tokens.
+    pub fn texts_at_once(&self, program: &Program<'_>, length: u64) -> Result<usize> {
+        self.texts_with(program, length, length)
+    }
+
+    /// Like [`texts_at_once`](Self::texts_at_once), with the output of only `outputs` tokens of a text.
+    pub(crate) fn texts_with(
+        &self,
+        program: &Program<'_>,
+        length: u64,
+        outputs: u64,
+    ) -> Result<usize> {
+        let threads = self.threads();
+        self.texts_within(length, &|texts| {
+            let states = program.memory_of_states(texts, length, threads);
+            states.saturating_add(program.memory_of_output(outputs))
+        })
+    }
+
+    /// Returns the maximum number of texts for which `needed` bytes are within the memory limit.
+    pub(crate) fn texts_within(&self, length: u64, needed: &dyn Fn(u64) -> u64) -> Result<usize> {
+        if needed(1) > self.options.memory {
+            let [needed, allowed] = ByteSize::both(needed(1), self.options.memory);
+            let message = format_args!(
+                "a text of {length} tokens needs {needed} of memory, but {allowed} are allowed"
+            );
+            return Err(Error::new(ErrorKind::Memory, message));
+        }
+        let mut texts = 1;
+        while texts < 256 && needed(texts + 1) <= self.options.memory {
+            texts += 1;
+        }
+        Ok(usize::try_from(texts).unwrap_or(1))
+    }
+
+    /// Runs all blocks of a model over some texts. Each weight is read once.
+    ///
+    /// Fails for tokens outside the vocabulary, for weights that are not finite, and if the results need
+    /// more memory than is allowed.
+    pub fn states(&self, program: &Program<'_>, texts: &[&[u32]]) -> Result<States> {
+        self.states_into(program, texts, &[], None)
+    }
+
+    /// Like [`states`](Self::states), for a model with an encoder and a decoder: `sources` has the source
+    /// of each text.
+    ///
+    /// Fails like [`states`](Self::states), for a model that takes no source, if a text has none, and for
+    /// a source of the wrong kind (tokens, or vectors of finite numbers).
+    ///
+    /// ```no_run
+    /// # use ggmill_run::{Options, Program, Runner, Source};
+    /// # fn run(program: &Program<'_>) -> ggmill_run::Result<()> {
+    /// let runner = Runner::new(Options::default())?;
+    /// let (source, text) = (Source::tokens(&[8774, 6, 296, 1]), [0, 8774]);
+    /// let states = runner.states_with_sources(program, &[&text], &[source])?;
+    /// let logits = runner.output(program, &states, 0, 0..text.len())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn states_with_sources(
+        &self,
+        program: &Program<'_>,
+        texts: &[&[u32]],
+        sources: &[Source<'_>],
+    ) -> Result<States> {
+        self.states_into(program, texts, sources, None)
+    }
+
+    /// Like [`states_with_sources`](Self::states_with_sources), and adds up activations.
+    pub(crate) fn states_into(
+        &self,
+        program: &Program<'_>,
+        texts: &[&[u32]],
+        sources: &[Source<'_>],
+        activations: Option<&mut Activations>,
+    ) -> Result<States> {
+        let mut run = self.start(program, texts, sources, activations)?;
+        self.pool.install(|| run.nodes(0..program.tail))?;
+        Ok(run.end())
+    }
+
+    /// Runs all blocks of a program, and of variants that differ from it in one weight. A variant is run
+    /// from the first operation that uses the weight on, because the results before are the same. `each`
+    /// is called with the number of the variant and its states.
+    pub(crate) fn states_of_variants<E: From<Error>>(
+        &self,
+        program: &Program<'_>,
+        variants: &[Program<'_>],
+        (texts, sources): (&[&[u32]], &[Source<'_>]),
+        mut each: impl FnMut(usize, States) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut run = self.start(program, texts, sources, None)?;
+        let mut starts: Vec<(usize, usize)> =
+            variants.iter().map(Program::first_difference).zip(0..).collect();
+        starts.sort_unstable();
+        let mut done = 0;
+        for (start, number) in starts {
+            let start = start.min(program.tail);
+            self.pool.install(|| run.nodes(done..start))?;
+            done = start;
+            let mut variant = run.with_program(&variants[number]);
+            self.pool.install(|| variant.nodes(start..program.tail))?;
+            each(number, variant.end())?;
+        }
+        Ok(())
+    }
+
+    /// Starts a run over some texts.
+    fn start<'p>(
+        &self,
+        program: &'p Program<'p>,
+        texts: &[&[u32]],
+        sources: &[Source<'_>],
+        activations: Option<&'p mut Activations>,
+    ) -> Result<Run<'p>> {
+        check_sources(program, texts, sources)?;
+        texts.iter().try_for_each(|text| program.check(text))?;
+        let lengths = sources.iter().map(|source| program.check_source(source));
+        let lengths = lengths.collect::<Result<Vec<usize>>>()?;
+        let all = texts.iter().map(|text| text.len()).chain(lengths.iter().copied());
+        let (longest, threads) = (all.max().unwrap_or(0) as u64, self.threads());
+        self.check_memory(program.memory_of_states(texts.len() as u64, longest, threads))?;
+        let sequences = [Sequence::of(texts), Sequence::of_sources(sources, &lengths)];
+        Ok(Run {
+            program,
+            tiles: Tiles::new(self.options.isa),
+            values: vec![None; program.graph().nodes().len()],
+            arena: arena_for(program, &sequences),
+            turns: Vec::new(),
+            sequences,
+            activations,
+        })
+    }
+
+    pub(crate) fn check_memory(&self, needed: u64) -> Result<()> {
+        if needed <= self.options.memory {
+            return Ok(());
+        }
+        let [needed, allowed] = ByteSize::both(needed, self.options.memory);
+        let message = format_args!("needs {needed} of memory, but {allowed} are allowed");
+        Err(Error::new(ErrorKind::Memory, message))
+    }
+
+    /// Computes the output for some tokens of a text: a row for each.
+    ///
+    /// Fails for weights that are not finite, and if the results and the states need more memory than is
+    /// allowed.
+    pub fn output(
+        &self,
+        program: &Program<'_>,
+        states: &States,
+        text: usize,
+        tokens: Range<usize>,
+    ) -> Result<Vec<f32>> {
+        self.output_into(program, states, text, tokens, None)
+    }
+
+    /// Like [`output`](Self::output), and adds up activations.
+    pub(crate) fn output_into(
+        &self,
+        program: &Program<'_>,
+        states: &States,
+        text: usize,
+        tokens: Range<usize>,
+        activations: Option<&mut Activations>,
+    ) -> Result<Vec<f32>> {
+        let nodes = program.graph().nodes();
+        let start = states.texts[text].start;
+        let rows = start + tokens.start..start + tokens.end;
+        let count = rows.len() as u64;
+        let held = states.memory().saturating_add(TILES);
+        self.check_memory(held.saturating_add(program.memory_of_output(count)))?;
+        let mut arena = Arena::of(program.numbers_of_output().saturating_mul(count));
+        let mut values = vec![None; nodes.len()];
+        for (number, value) in states.values.iter().enumerate() {
+            // Only the rows of these tokens.
+            if let Some(Data::Numbers(data)) = value {
+                let width = nodes[number].extent.elements() as usize;
+                let mut some = arena.take(rows.len() * width)?;
+                some.copy_from_slice(&data[rows.start * width..rows.end * width]);
+                values[number] = Some(Data::Numbers(Arc::new(some)));
+            }
+        }
+        let mut run = Run {
+            program,
+            tiles: Tiles::new(self.options.isa),
+            values,
+            arena,
+            turns: Vec::new(),
+            sequences: Default::default(),
+            activations,
+        };
+        self.pool.install(|| run.nodes(program.tail..nodes.len()))?;
+        match run.values.swap_remove(program.graph().output()) {
+            Some(Data::Numbers(data)) => Ok(Arc::unwrap_or_clone(data)),
+            _ => Err(Error::new(ErrorKind::Graph, "the graph has no output")),
+        }
+    }
+}
+
+/// Fails unless each text has a source, or the model takes none and there is none.
+fn check_sources(program: &Program<'_>, texts: &[&[u32]], sources: &[Source<'_>]) -> Result<()> {
+    let message = match (program.has_source(), sources) {
+        (false, []) => return Ok(()),
+        (false, _) => "the model takes one text, and no source",
+        (true, []) => "the model takes a second text, the source, for each text",
+        (true, _) if sources.len() != texts.len() => "expected one source for each text",
+        (true, _) => return Ok(()),
+    };
+    Err(Error::new(ErrorKind::Source, message))
+}
+
+/// Returns an arena for the results of operations over these texts and their sources.
+fn arena_for(program: &Program<'_>, sequences: &[Sequence; 2]) -> Arena {
+    let tokens = sequences.iter().map(|sequence| sequence.positions.len()).max().unwrap_or(0);
+    Arena::of(program.numbers().saturating_mul(tokens as u64))
+}
+
+struct Run<'p> {
+    program: &'p Program<'p>,
+    tiles: Tiles,
+    values: Vec<Option<Data>>,
+    arena: Arena,
+    /// The last tables of rotary positions: blocks usually share one or two.
+    turns: Vec<(Rope, Arc<Turns>)>,
+    /// The texts, and their sources.
+    sequences: [Sequence; 2],
+    activations: Option<&'p mut Activations>,
+}
+
+impl Run<'_> {
+    /// Returns a copy of the run that continues with another program of the same graph.
+    fn with_program<'o>(&self, program: &'o Program<'o>) -> Run<'o> {
+        Run {
+            program,
+            tiles: Tiles::new(self.tiles.isa),
+            values: self.values.clone(),
+            arena: arena_for(program, &self.sequences),
+            turns: self.turns.clone(),
+            sequences: self.sequences.clone(),
+            activations: None,
+        }
+    }
+
+    fn end(self) -> States {
+        let [texts, _] = self.sequences;
+        States { values: self.values, texts: texts.texts }
+    }
+
+    /// Returns the texts or sources that a node computes with.
+    fn sequence(&self, node: &Node) -> &Sequence {
+        &self.sequences[usize::from(node.of_source)]
+    }
+
+    fn nodes(&mut self, range: Range<usize>) -> Result<()> {
+        let nodes = self.program.graph().nodes();
+        for number in range {
+            let node = &nodes[number];
+            let result = self.node(node, number)?;
+            self.values[number] = Some(result);
+            for &input in &node.inputs {
+                if self.program.last_use[input] == number {
+                    self.drop_value(input);
+                }
+            }
+            if self.program.last_use[number] == number {
+                self.drop_value(number);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Concatenated texts, as tokens or as vectors.
+#[derive(Clone, Debug, Default)]
+struct Sequence {
+    texts: Vec<Range<usize>>,
+    /// Empty if the texts are vectors.
+    tokens: Vec<u32>,
+    vectors: Vec<f32>,
+    /// The position of each token or vector in its text.
+    positions: Vec<u32>,
+}
+
+impl Sequence {
+    fn of(texts: &[&[u32]]) -> Self {
+        let mut sequence = Self::default();
+        for text in texts {
+            sequence.push(text.len());
+            sequence.tokens.extend_from_slice(text);
+        }
+        sequence
+    }
+
+    /// Returns sources with these numbers of tokens or vectors.
+    fn of_sources(sources: &[Source<'_>], lengths: &[usize]) -> Self {
+        let mut sequence = Self::default();
+        for (source, &length) in sources.iter().zip(lengths) {
+            sequence.push(length);
+            match source {
+                Source::Tokens(tokens) => sequence.tokens.extend_from_slice(tokens),
+                Source::Vectors(numbers) => sequence.vectors.extend_from_slice(numbers),
+            }
+        }
+        sequence
+    }
+
+    /// Adds a text of `len` tokens or vectors.
+    fn push(&mut self, len: usize) {
+        let start = self.positions.len();
+        self.texts.push(start..start + len);
+        self.positions.extend((0u32..).take(len));
+    }
+
+    fn longest(&self) -> usize {
+        self.texts.iter().map(ExactSizeIterator::len).max().unwrap_or(0)
+    }
+}
+
+/// Reuses buffers for the results of operations, up to a total length. Fresh memory from the system can
+/// take as long as an operation.
+#[derive(Debug, Default)]
+struct Arena {
+    free: Vec<Vec<f32>>,
+    /// The total length of all buffers, free or in use.
+    held: u64,
+    most: u64,
+}
+
+impl Arena {
+    /// Returns an arena that drops free buffers to keep the total length within `most`.
+    fn of(most: u64) -> Self {
+        Self { free: Vec::new(), held: 0, most }
+    }
+
+    /// Returns a buffer of this length with arbitrary content.
+    fn take(&mut self, len: usize) -> Result<Vec<f32>> {
+        if let Some(place) = self.free.iter().position(|free| free.len() == len) {
+            return Ok(self.free.swap_remove(place));
+        }
+        while self.held.saturating_add(len as u64) > self.most {
+            let Some(free) = self.free.pop() else { break };
+            self.held = self.held.saturating_sub(free.len() as u64);
+        }
+        self.held = self.held.saturating_add(len as u64);
+        room(len)
+    }
+
+    /// Returns a result to the arena if nothing else refers to it.
+    fn put(&mut self, values: Arc<Vec<f32>>) {
+        if let Ok(values) = Arc::try_unwrap(values) {
+            self.free.push(values);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_return_and_the_limit_holds() {
+        let mut arena = Arena::of(100);
+        let (a, b) = (arena.take(40).unwrap(), arena.take(60).unwrap());
+        let (at, kept) = (a.as_ptr(), Arc::new(b));
+        arena.put(Arc::new(a));
+        arena.put(Arc::clone(&kept));
+        assert_eq!((arena.free.len(), arena.held), (1, 100));
+        let again = arena.take(40).unwrap();
+        assert_eq!((again.as_ptr(), arena.held), (at, 100));
+        arena.put(Arc::new(again));
+        // The limit does not allow a third buffer, so the free one is dropped.
+        assert_eq!((arena.take(30).unwrap().len(), arena.free.len(), arena.held), (30, 0, 90));
+    }
+}

@@ -1,0 +1,502 @@
+//! Computes the result of each node of a graph.
+
+use std::sync::Arc;
+
+use ggmill_arch::graph::{
+    Arithmetic, Attention, HashedRows, Node, Operation, Recurrence, Rope, Rows,
+};
+
+use super::{Data, Run, Sequence};
+use crate::attention::{Extra, Indexer, Operands, Picks, attention, pick, run_length};
+use crate::elementwise as each;
+use crate::error::{Error, ErrorKind, Result};
+use crate::program::TURNS;
+use crate::sequence::{self, Turns, hashes, pool};
+
+impl Run<'_> {
+    /// Adds up the activations of a matrix if they are collected.
+    fn activated(&mut self, matrix: usize, values: &[f32], places: Option<&[u32]>) -> Result<()> {
+        let program = self.program;
+        self.activations.as_mut().map_or(Ok(()), |all| all.add(program, matrix, values, places))
+    }
+
+    /// Like [`activated`](Self::activated), for operations with a matrix for each part.
+    fn activated_by_part(&mut self, matrix: usize, values: &[f32]) -> Result<()> {
+        if self.activations.is_none() {
+            return Ok(());
+        }
+        let columns = self.program.row_len(matrix).max(1);
+        let heads = self.program.dimension(matrix, 2);
+        if heads == 1 {
+            return self.activated(matrix, values, None);
+        }
+        let places: Vec<u32> =
+            (0..values.len() / columns).map(|row| (row % heads) as u32).collect();
+        self.activated(matrix, values, Some(&places))
+    }
+
+    pub(super) fn drop_value(&mut self, number: usize) {
+        if let Some(Data::Numbers(data)) = self.values[number].take() {
+            self.arena.put(data);
+        }
+    }
+
+    /// Returns the values of an operand.
+    fn numbers(&self, node: &Node, input: usize) -> Result<Arc<Vec<f32>>> {
+        match node.inputs.get(input).and_then(|&number| self.values[number].as_ref()) {
+            Some(Data::Numbers(data)) => Ok(Arc::clone(data)),
+            _ => Err(Error::new(ErrorKind::Graph, "an operand is missing")),
+        }
+    }
+
+    fn places(&self, node: &Node, input: usize) -> Result<Arc<Vec<u32>>> {
+        match node.inputs.get(input).and_then(|&number| self.values[number].as_ref()) {
+            Some(Data::Places(data)) => Ok(Arc::clone(data)),
+            _ => Err(Error::new(ErrorKind::Graph, "an operand is missing")),
+        }
+    }
+
+    /// Takes the values of the first operand to modify them in place: the buffer itself if this is its
+    /// last use, else a copy.
+    fn taken(&mut self, node: &Node, number: usize) -> Result<Vec<f32>> {
+        self.taken_from(node, 0, number)
+    }
+
+    fn taken_from(&mut self, node: &Node, input: usize, number: usize) -> Result<Vec<f32>> {
+        let data = self.numbers(node, input)?;
+        let input = node.inputs[input];
+        if self.program.last_use[input] == number {
+            self.values[input] = None;
+        }
+        match Arc::try_unwrap(data) {
+            Ok(values) => Ok(values),
+            Err(shared) => {
+                let mut values = self.arena.take(shared.len())?;
+                values.copy_from_slice(&shared);
+                self.arena.put(shared);
+                Ok(values)
+            }
+        }
+    }
+
+    /// Returns a buffer for the result of a node, for the number of tokens of the first operand.
+    fn room(&mut self, node: &Node) -> Result<Vec<f32>> {
+        let nodes = self.program.graph().nodes();
+        let first = nodes[node.inputs[0]].extent.elements() as usize;
+        let tokens = self.numbers(node, 0)?.len() / first.max(1);
+        self.arena.take(tokens * node.extent.elements() as usize)
+    }
+
+    /// Combines two operands elementwise; each number of the smaller one applies to several of the other.
+    fn arithmetic(&mut self, with: Arithmetic, node: &Node, number: usize) -> Result<Vec<f32>> {
+        let nodes = self.program.graph().nodes();
+        let sizes = [0, 1].map(|input| nodes[node.inputs[input]].extent.elements());
+        let size = node.extent.elements();
+        let is_free = |input: usize| self.program.last_use[node.inputs[input]] == number;
+        // The operand that is modified in place: the one with the size of the result.
+        let base = usize::from(sizes[0] != size || sizes[1] == size && !is_free(0) && is_free(1));
+        if sizes[base] != size {
+            return Err(Error::new(ErrorKind::Graph, "no operand has the size of the result"));
+        }
+        let other = self.numbers(node, 1 - base)?;
+        let mut values = self.taken_from(node, base, number)?;
+        let repeat = (size / sizes[1 - base].max(1)) as usize;
+        each::arithmetic(with, &mut values, &other, repeat, base == 1);
+        Ok(values)
+    }
+
+    fn turns(&mut self, rope: &Rope, factors: Option<&[f32]>) -> Result<Arc<Turns>> {
+        // One table serves both directions.
+        let mut rope = rope.clone();
+        rope.back = false;
+        if let Some((_, turns)) = self.turns.iter().find(|(known, _)| *known == rope) {
+            return Ok(Arc::clone(turns));
+        }
+        if self.turns.len() >= TURNS {
+            self.turns.remove(0);
+        }
+        let longest = self.sequences.iter().map(Sequence::longest).max().unwrap_or(0);
+        let turns = Arc::new(Turns::of(&rope, factors, longest)?);
+        self.turns.push((rope, Arc::clone(&turns)));
+        Ok(turns)
+    }
+
+    pub(super) fn node(&mut self, node: &Node, number: usize) -> Result<Data> {
+        let program = self.program;
+        let nodes = program.graph().nodes();
+        let extent = node.extent;
+        let of = |input: usize| nodes[node.inputs[input]].extent;
+        let whole = |weight: Option<usize>| weight.map(|weight| program.whole(weight)).transpose();
+        let isa = self.tiles.isa;
+        let values = match node.operation {
+            Operation::Rows { table, rows } => self.rows(node, table, rows)?,
+            Operation::Linear { matrix, scale, bias } => {
+                let values = self.numbers(node, 0)?;
+                self.activated(matrix, &values, None)?;
+                let mut out = self.room(node)?;
+                program.linear(&mut self.tiles, &values, matrix, scale, bias, &mut out)?;
+                out
+            }
+            Operation::ExpertLinear { matrix, scale, bias } => {
+                let (values, places) = (self.numbers(node, 0)?, self.places(node, 1)?);
+                self.activated(matrix, &values, Some(&places))?;
+                let used = of(1).length as usize;
+                let mut out =
+                    self.arena.take(places.len() / used.max(1) * extent.elements() as usize)?;
+                let weights = [Some(matrix), scale, bias];
+                program.expert_linear(
+                    &mut self.tiles,
+                    &values,
+                    &places,
+                    used,
+                    weights,
+                    &mut out,
+                )?;
+                out
+            }
+            Operation::HeadLinear { matrix } => {
+                let values = self.numbers(node, 0)?;
+                self.activated_by_part(matrix, &values)?;
+                let mut out = self.room(node)?;
+                let heads = extent.parts.unwrap_or(1) as usize;
+                program.head_linear(&mut self.tiles, &values, matrix, heads, &mut out)?;
+                out
+            }
+            Operation::RmsNorm { weight, epsilon } => {
+                let mut values = self.taken(node, number)?;
+                each::rms_norm(&mut values, extent, whole(weight)?.as_deref(), epsilon);
+                values
+            }
+            Operation::LayerNorm { weight, bias, epsilon } => {
+                let mut values = self.taken(node, number)?;
+                let (weight, bias) = (whole(weight)?, whole(bias)?);
+                each::layer_norm(&mut values, extent, weight.as_deref(), bias.as_deref(), epsilon);
+                values
+            }
+            Operation::Rope(ref rope) => {
+                let turns = self.turns(rope, whole(rope.factors)?.as_deref())?;
+                let mut values = self.taken(node, number)?;
+                turns.rotate(&mut values, extent, rope, &self.sequence(node).positions);
+                values
+            }
+            Operation::Attention(ref options) => self.attention(node, options)?,
+            Operation::View => return self.numbers(node, 0).map(Data::Numbers),
+            Operation::Part { .. }
+            | Operation::Concat
+            | Operation::Repeat { .. }
+            | Operation::Total
+            | Operation::Mix => self.rearranged(node)?,
+            Operation::Apply(function) => {
+                let mut values = self.taken(node, number)?;
+                each::apply(isa, function, &mut values);
+                values
+            }
+            Operation::Clamp { low, high } => {
+                let mut values = self.taken(node, number)?;
+                each::clamp(&mut values, low, high);
+                values
+            }
+            Operation::Softmax => {
+                let mut values = self.taken(node, number)?;
+                each::softmax(isa, &mut values, extent);
+                values
+            }
+            Operation::Top { .. } | Operation::Choice { .. } | Operation::Pick(_) => {
+                return Ok(Data::Places(Arc::new(self.chosen(node)?)));
+            }
+            Operation::Constant(ref numbers) => {
+                let mut out =
+                    self.arena.take(numbers.len() * self.sequence(node).positions.len())?;
+                out.chunks_exact_mut(numbers.len()).for_each(|row| row.copy_from_slice(numbers));
+                out
+            }
+            Operation::Take => {
+                let (values, places) = (self.numbers(node, 0)?, self.places(node, 1)?);
+                let (width, count) = (of(0).length as usize, extent.length as usize);
+                let mut out = self.room(node)?;
+                each::take(&values, width, &places, count, &mut out);
+                out
+            }
+            Operation::Normalize => {
+                let mut values = self.taken(node, number)?;
+                each::normalize(&mut values, extent);
+                values
+            }
+            Operation::Sinkhorn { count, epsilon } => {
+                let mut values = self.taken(node, number)?;
+                each::sinkhorn(&mut values, extent, count, epsilon);
+                values
+            }
+            Operation::L2Norm { epsilon } => {
+                let mut values = self.taken(node, number)?;
+                each::l2_norm(&mut values, extent, epsilon);
+                values
+            }
+            Operation::TapsLinear { kernel, bias } => {
+                let values = self.numbers(node, 0)?;
+                let mut out = self.room(node)?;
+                program.taps_linear(&mut self.tiles, &values, kernel, bias, &mut out)?;
+                out
+            }
+            Operation::SourceVectors
+            | Operation::IsToken { .. }
+            | Operation::HashedRows(_)
+            | Operation::ByPosition(_)
+            | Operation::Shift { .. }
+            | Operation::Pool { .. }
+            | Operation::Convolution { .. }
+            | Operation::Recurrence(_) => self.through_text(node, number)?,
+            Operation::SwigluOai => {
+                let other = self.numbers(node, 1)?;
+                let mut values = self.taken(node, number)?;
+                each::swiglu_oai(&mut values, &other);
+                values
+            }
+            Operation::Arithmetic(with) => self.arithmetic(with, node, number)?,
+            Operation::WithNumber { with, number: by, left } => {
+                let mut values = self.taken(node, number)?;
+                each::with_number(with, &mut values, by, left);
+                values
+            }
+            Operation::WithWeight { with, weight, left } => {
+                let mut values = self.taken(node, number)?;
+                let dimensions = &program.graph().weights()[weight].dimensions;
+                let weight = (&*program.whole(weight)?, &**dimensions);
+                each::with_weight(with, &mut values, extent, weight, left);
+                values
+            }
+            ref other => {
+                let message = format!("unknown operation {other:?}");
+                return Err(Error::new(ErrorKind::Graph, message));
+            }
+        };
+        Ok(Data::Numbers(Arc::new(values)))
+    }
+
+    fn rearranged(&mut self, node: &Node) -> Result<Vec<f32>> {
+        let (nodes, extent) = (self.program.graph().nodes(), node.extent);
+        let of = |input: usize| nodes[node.inputs[input]].extent;
+        Ok(match node.operation {
+            Operation::Part { start } => {
+                let mut out = self.room(node)?;
+                each::part(&self.numbers(node, 0)?, of(0), start as usize, extent, &mut out);
+                out
+            }
+            Operation::Concat => {
+                let mut out = self.room(node)?;
+                let (left, right) = (self.numbers(node, 0)?, self.numbers(node, 1)?);
+                each::concat(&left, of(0), &right, of(1), &mut out);
+                out
+            }
+            Operation::Total => {
+                let mut out = self.room(node)?;
+                each::total(&self.numbers(node, 0)?, of(0), &mut out);
+                out
+            }
+            Operation::Repeat { count, each } => {
+                let mut out = self.room(node)?;
+                let runs = if each { of(0).length } else { of(0).elements() } as usize;
+                each::repeat(&self.numbers(node, 0)?, runs, count as usize, &mut out);
+                out
+            }
+            Operation::Mix => {
+                let mut out = self.room(node)?;
+                each::mix(&self.numbers(node, 0)?, of(0), &self.numbers(node, 1)?, &mut out);
+                out
+            }
+            ref other => {
+                let message = format!("{other:?} does not rearrange parts");
+                return Err(Error::new(ErrorKind::Graph, message));
+            }
+        })
+    }
+
+    /// Computes places: those of the greatest numbers, or the tokens with the greatest scores.
+    fn chosen(&self, node: &Node) -> Result<Vec<u32>> {
+        let nodes = self.program.graph().nodes();
+        let of = |input: usize| nodes[node.inputs[input]].extent;
+        match node.operation {
+            Operation::Top { count, groups, shared } => {
+                let width = of(0).length as usize;
+                let mut places = each::top(&self.numbers(node, 0)?, width, count as usize, groups);
+                let shared = u32::try_from(shared).unwrap_or(u32::MAX).max(1);
+                for place in &mut places {
+                    *place /= shared;
+                }
+                Ok(places)
+            }
+            Operation::Choice { range } => each::choice(&self.numbers(node, 0)?, range),
+            Operation::Pick(options) => {
+                let (queries, keys) = (self.numbers(node, 0)?, self.numbers(node, 1)?);
+                let weights = options.weighted.then(|| self.numbers(node, 2)).transpose()?;
+                let weights = weights.as_deref().map(Vec::as_slice);
+                let operands =
+                    Indexer { queries: (&queries, of(0)), keys: (&keys, of(1)), weights };
+                pick(self.tiles.isa, options, &operands, &self.sequence(node).texts)
+            }
+            ref other => {
+                let message = format!("{other:?} does not choose places");
+                Err(Error::new(ErrorKind::Graph, message))
+            }
+        }
+    }
+
+    fn attention(&mut self, node: &Node, options: &Attention) -> Result<Vec<f32>> {
+        let program = self.program;
+        let nodes = program.graph().nodes();
+        let of = |input: usize| nodes[node.inputs[input]].extent;
+        let whole = |weight: Option<usize>| weight.map(|weight| program.whole(weight)).transpose();
+        let mut out = self.room(node)?;
+        let [queries, keys, values] = [0, 1, 2].map(|input| self.numbers(node, input));
+        let (queries, keys, values) = (queries?, keys?, values?);
+        let sinks = whole(options.sinks)?;
+        let buckets = whole(options.buckets.map(|buckets| buckets.weight))?;
+        let places = options.picks.then(|| self.places(node, 3)).transpose()?;
+        let first = 3 + usize::from(options.picks);
+        let runs = [first, first + 1]
+            .map(|input| (options.run > 0).then(|| self.numbers(node, input)).transpose());
+        let [run_keys, run_values] = runs;
+        let (run_keys, run_values) = (run_keys?, run_values?);
+        let picks = places.as_deref().map(|places| {
+            let of_run = match nodes[node.inputs[3]].operation {
+                Operation::Pick(options) => run_length(options),
+                _ => 1,
+            };
+            Picks { places, heads: of(3).parts.unwrap_or(1) as usize, of_run }
+        });
+        let runs = run_keys.as_deref().zip(run_values.as_deref());
+        let operands = Operands {
+            queries: (&queries, of(0)),
+            keys: (&keys, of(1)),
+            values: (&values, of(2)),
+            runs: runs.map(|(keys, values)| [keys.as_slice(), values.as_slice()]),
+        };
+        let extra = Extra { sinks: sinks.as_deref(), buckets: buckets.as_deref(), picks };
+        let others = &self.sequence(&nodes[node.inputs[1]]).texts;
+        let texts = self.sequence(node).texts.iter().cloned().zip(others.iter().cloned());
+        let texts: Vec<_> = texts.collect();
+        attention(self.tiles.isa, options, &operands, &extra, &texts, &mut out)?;
+        Ok(out)
+    }
+
+    /// Computes operations whose result depends on other tokens of the text or on positions.
+    fn through_text(&mut self, node: &Node, number: usize) -> Result<Vec<f32>> {
+        let width = node.extent.elements() as usize;
+        Ok(match node.operation {
+            Operation::ByPosition(growth) => {
+                let mut values = self.taken(node, number)?;
+                let positions = &self.sequence(node).positions;
+                sequence::by_position(&mut values, width, growth, positions);
+                values
+            }
+            Operation::SourceVectors => {
+                let mut out = self.arena.take(self.sequence(node).vectors.len())?;
+                out.copy_from_slice(&self.sequence(node).vectors);
+                out
+            }
+            Operation::IsToken { token } => {
+                let mut out = self.arena.take(self.sequence(node).tokens.len())?;
+                for (value, &found) in out.iter_mut().zip(&self.sequence(node).tokens) {
+                    *value = f32::from(u8::from(u64::from(found) == token));
+                }
+                out
+            }
+            Operation::HashedRows(ref hashed) => self.hashed_rows(node, hashed)?,
+            Operation::Shift { ahead } => {
+                let mut out = self.room(node)?;
+                let texts = &self.sequence(node).texts;
+                sequence::shift(&self.numbers(node, 0)?, width, ahead, texts, &mut out);
+                out
+            }
+            Operation::Pool { run } => {
+                let mut out = self.room(node)?;
+                let (values, scores) = (self.numbers(node, 0)?, self.numbers(node, 1)?);
+                let isa = self.tiles.isa;
+                let texts = &self.sequence(node).texts;
+                let run = usize::try_from(run).unwrap_or(usize::MAX);
+                pool(isa, [&values, &scores], width, run, texts, &mut out);
+                out
+            }
+            Operation::Convolution { kernel, bias, dilation } => {
+                let taps = self.program.whole(kernel)?;
+                let bias = bias.map(|bias| self.program.whole(bias)).transpose()?;
+                let mut out = self.room(node)?;
+                let (values, bias) = (self.numbers(node, 0)?, bias.as_deref());
+                let positions = &self.sequence(node).positions;
+                let dilation = usize::try_from(dilation).unwrap_or(usize::MAX).max(1);
+                let taps = (&*taps, dilation);
+                sequence::convolution(&values, width, taps, bias, positions, &mut out);
+                out
+            }
+            Operation::Recurrence(options) => self.recurrence(node, options)?,
+            ref other => {
+                let message = format!("{other:?} does not go through a text");
+                return Err(Error::new(ErrorKind::Graph, message));
+            }
+        })
+    }
+
+    fn recurrence(&mut self, node: &Node, options: Recurrence) -> Result<Vec<f32>> {
+        let nodes = self.program.graph().nodes();
+        let rates = options.rates.map(|rates| self.program.whole(rates)).transpose()?;
+        let (mut by_head, mut out) = (self.room(node)?, self.room(node)?);
+        let operands = (0..node.inputs.len()).map(|input| self.numbers(node, input));
+        let operands = operands.collect::<Result<Vec<_>>>()?;
+        let of = |input: usize| (operands[input].as_slice(), nodes[node.inputs[input]].extent);
+        let operands = sequence::Operands {
+            queries: of(0),
+            keys: of(1),
+            values: of(2),
+            decays: of(3),
+            moves: options.moves.then(|| [of(4), of(5)]),
+            rates: rates.as_deref(),
+        };
+        let texts = &self.sequence(node).texts;
+        sequence::recurrence(options, &operands, texts, &mut by_head, &mut out)?;
+        self.arena.put(Arc::new(by_head));
+        Ok(out)
+    }
+
+    /// Returns a row of a table for each token.
+    fn rows(&mut self, node: &Node, table: usize, rows: Rows) -> Result<Vec<f32>> {
+        let count = self.sequence(node).positions.len();
+        let Sequence { tokens, positions, .. } = self.sequence(node);
+        let wanted: Vec<u64> = match rows {
+            Rows::Tokens => tokens.iter().map(|&token| u64::from(token)).collect(),
+            Rows::Positions => positions.iter().map(|&place| u64::from(place)).collect(),
+            Rows::Cyclic => {
+                let rows = self.program.dimension(table, 1) as u64;
+                positions.iter().map(|&place| u64::from(place) % rows.max(1)).collect()
+            }
+            Rows::Fixed(row) => vec![row; count],
+            _ => return Err(Error::new(ErrorKind::Graph, "unknown kind of rows")),
+        };
+        self.rows_of(table, &wanted)
+    }
+
+    /// Returns rows of a table that hashes of the last tokens select.
+    fn hashed_rows(&mut self, node: &Node, hashed: &HashedRows) -> Result<Vec<f32>> {
+        let Sequence { tokens, texts, .. } = self.sequence(node);
+        let wanted = hashes(hashed, tokens, texts)?;
+        self.rows_of(hashed.table, &wanted)
+    }
+
+    /// Returns these rows of a table; each is read once.
+    fn rows_of(&mut self, table: usize, wanted: &[u64]) -> Result<Vec<f32>> {
+        let length = self.program.row_len(table);
+        let mut out = self.arena.take(wanted.len() * length)?;
+        let mut order: Vec<usize> = (0..wanted.len()).collect();
+        order.sort_by_key(|&token| wanted[token]);
+        let mut last: Option<(u64, Vec<f32>)> = None;
+        for token in order {
+            let row = wanted[token];
+            if last.as_ref().is_none_or(|(known, _)| *known != row) {
+                last = Some((row, self.program.rows(table, row as usize, 1)?));
+            }
+            if let Some((_, values)) = &last {
+                out[token * length..][..length].copy_from_slice(values);
+            }
+        }
+        Ok(out)
+    }
+}
