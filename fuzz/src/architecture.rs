@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use ggmill_arch::{Architecture, Resolved};
-use ggmill_core::{Builder, FileType, Gguf, MetadataBuf};
+use ggmill_core::{Builder, FileType, Header, MetadataBuf};
 use serde_json::Value;
 
 use crate::allocations::bounded;
@@ -44,7 +44,7 @@ pub fn architecture(data: &[u8]) {
     let mut metadata = MetadataBuf::new();
     resolved.write_keys(FileType::F16, &mut metadata);
     let Ok(plan) = Builder::new().metadata(metadata).plan() else { return };
-    let file = Gguf::parse(plan.header()).expect("what is written is read");
+    let file = Header::parse(plan.header()).expect("what is written is read");
     if let Ok(model) = architecture.resolve_file(file.metadata())
         && let Ok(graph) = bounded(data.len(), most, 2000, || model.graph(&|_| true))
     {

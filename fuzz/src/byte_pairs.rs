@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use ggmill_arch::Architecture;
 use ggmill_convert::{ConvertOptions, convert};
-use ggmill_core::{FileType, Gguf};
+use ggmill_core::{FileType, Header};
 use ggmill_pipeline::{RunOptions, run};
 use serde_json::json;
 
@@ -65,7 +65,7 @@ pub fn byte_pairs(data: &[u8]) {
         ControlFlow::Continue(())
     })
     .expect("nothing has to be read");
-    let file = Gguf::parse(bytes).expect("what is written is read");
+    let file = Header::parse(bytes).expect("what is written is read");
     let metadata = file.metadata();
     if metadata.str("tokenizer.ggml.model").ok() == Some("none") {
         return;

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use ggmill_arch::{Architecture, Catalogue, Origin};
 use ggmill_convert::{ConvertOptions, convert, convert_lora};
-use ggmill_core::{FileType, GgmlType, Gguf, Shape};
+use ggmill_core::{FileType, GgmlType, Header, Shape};
 use ggmill_pipeline::{RunOptions, SourceTensor, run};
 use serde_json::Value;
 
@@ -65,7 +65,7 @@ fn converted(config: &Value, of_adapter: &Value, architecture: &Architecture) {
         ControlFlow::Continue(())
     })
     .expect("zeros fit every type");
-    let file = Gguf::parse(made).expect("what is written is read");
+    let file = Header::parse(made).expect("what is written is read");
     for tensor in file.tensors() {
         let name = tensor.name().to_string();
         assert_eq!(resolved.tensor(&name).map(|spec| spec.shape), Some(*tensor.shape()), "{name}");
@@ -102,7 +102,7 @@ fn adapter(base: &Zeros, config: Value, architecture: &Architecture) {
             &mut |_| ControlFlow::Continue(()),
         )
         .expect("zeros fit every type");
-    let file = Gguf::parse(made).expect("what is written is read");
+    let file = Header::parse(made).expect("what is written is read");
     let resolved = architecture.resolve(&base.config).expect("as before");
     for second in file.tensors() {
         let name = second.name().to_string();

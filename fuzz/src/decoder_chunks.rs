@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ggmill_core::{Decoder, Error, ErrorKind, Index, Limits, Progress, ReadAt, Subject};
+use ggmill_core::{Decoder, Error, ErrorKind, Header, Limits, Progress, ReadAt, Subject};
 
 /// The largest number of piece sizes.
 const MAX_SIZES: usize = 16;
@@ -18,7 +18,7 @@ pub fn decoder_chunks(data: &[u8]) {
     let (sizes, file) = rest.split_at(count);
     let limits = limits(control);
 
-    let whole = Index::parse(file, &limits).map_err(|error| reported(&error));
+    let whole = Header::parse_with(file, &limits).map_err(|error| reported(&error));
     assert_eq!(in_pieces(file, Some(file.len() as u64), &limits, sizes), whole);
 
     assert_eq!(from_a_faulty_source(file, &limits, sizes), whole);
@@ -68,7 +68,11 @@ impl ReadAt for Faulty<'_> {
 }
 
 /// Decodes from a source with transient errors: a decoder continues where it was.
-fn from_a_faulty_source(file: &[u8], limits: &Limits, faults: &[u8]) -> Result<Index, Reported> {
+fn from_a_faulty_source(
+    file: &[u8],
+    limits: &Limits,
+    faults: &[u8],
+) -> Result<Header<'static>, Reported> {
     let source = Faulty { file, faults, reads: AtomicUsize::new(0) };
     let mut decoder = Decoder::new(Some(file.len() as u64), limits);
     let mut position = 0;
@@ -82,7 +86,7 @@ fn from_a_faulty_source(file: &[u8], limits: &Limits, faults: &[u8]) -> Result<I
             Ok(()) => break,
         }
     }
-    decoder.finish().map(|model| model.into_parts().0).map_err(|error| reported(&error))
+    decoder.finish().map_err(|error| reported(&error))
 }
 
 fn limits(control: u8) -> Limits {
@@ -119,7 +123,7 @@ fn in_pieces(
     file_len: Option<u64>,
     limits: &Limits,
     sizes: &[u8],
-) -> Result<Index, Reported> {
+) -> Result<Header<'static>, Reported> {
     let mut decoder = Decoder::new(file_len, limits);
     let mut rest = file;
     let mut asked = 0;
@@ -148,5 +152,5 @@ fn in_pieces(
             }
         }
     }
-    decoder.finish().map(|model| model.into_parts().0).map_err(|error| reported(&error))
+    decoder.finish().map_err(|error| reported(&error))
 }

@@ -1,7 +1,7 @@
 //! Any journal next to any file: the length of the file in two bytes, the file, the journal.
 //! Checksums, which a fuzzer cannot guess, are filled in.
 
-use ggmill_core::Gguf;
+use ggmill_core::Header;
 use ggmill_io::{InPlace, journal_path, pending_journal};
 use xxhash_rust::xxh64::xxh64;
 
@@ -37,7 +37,7 @@ pub fn journal(data: &[u8]) {
             assert!(pending_journal(&path).is_none(), "{recovery:?}: the journal is done with");
             let recovered = now();
             assert!(
-                recovered == file || Gguf::parse(recovered.as_slice()).is_ok(),
+                recovered == file || Header::parse(recovered.as_slice()).is_ok(),
                 "{recovery:?}: what is made is a model file"
             );
             drop(InPlace::open(&path).expect("as before"));

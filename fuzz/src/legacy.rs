@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use ggmill_convert::{LegacyOptions, convert_legacy};
-use ggmill_core::Gguf;
+use ggmill_core::Header;
 use ggmill_pipeline::formats::Legacy;
 use ggmill_pipeline::{Checkpoint as _, RunOptions, run};
 
@@ -28,7 +28,7 @@ pub fn legacy(data: &[u8]) {
     else {
         return;
     };
-    let made = Gguf::parse(made).expect("what is written is read");
+    let made = Header::parse(made).expect("what is written is read");
     let blocks = made.metadata().u32("llama.block_count").expect("a number of blocks");
     let has = |block: u32| made.tensor(format!("blk.{block}.attn_q.weight")).is_ok();
     assert!(made.tensors().is_empty() || (0..blocks).all(has), "{blocks} blocks");

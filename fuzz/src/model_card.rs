@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use ggmill_arch::Architecture;
 use ggmill_convert::{ConvertOptions, MetadataOverride, convert};
-use ggmill_core::{FileType, Gguf};
+use ggmill_core::{FileType, Header};
 use ggmill_pipeline::{RunOptions, run};
 use serde_json::json;
 
@@ -44,6 +44,6 @@ pub fn model_card(data: &[u8]) {
         ControlFlow::Continue(())
     })
     .expect("nothing has to be read");
-    let file = Gguf::parse(bytes).expect("what is written is read");
+    let file = Header::parse(bytes).expect("what is written is read");
     assert_eq!(file.metadata().str("general.architecture").ok(), Some("llama"));
 }

@@ -1,11 +1,11 @@
 //! Any bytes open or are refused with a message, and a file that opens can be read to its last
 //! element.
 
-use ggmill_core::{Array, ErrorKind, Gguf, Limits, Value};
+use ggmill_core::{Array, ErrorKind, Header, Limits, Value};
 
 /// Opens the bytes as a file and reads everything in it, through every interface.
 pub fn parse(data: &[u8]) {
-    match Gguf::parse(data) {
+    match Header::parse(data) {
         Ok(model) => {
             header(&model);
             metadata(&model);
@@ -26,20 +26,19 @@ pub fn parse(data: &[u8]) {
     }
 }
 
-fn header(model: &Gguf<&[u8]>) {
-    let index = model.index();
+fn header(model: &Header<'_>) {
     let len = model.bytes().len() as u64;
-    assert!((1..=3).contains(&index.version()));
-    assert_eq!(index.file_len(), Some(len));
-    assert!(index.header_len() <= len, "a header longer than its file");
-    assert_eq!(index.data_offset(), index.alignment().align(index.header_len()).unwrap());
+    assert!((1..=3).contains(&model.version()));
+    assert_eq!(model.file_len(), Some(len));
+    assert!(model.header_len() <= len, "a header longer than its file");
+    assert_eq!(model.data_offset(), model.alignment().align(model.header_len()).unwrap());
 }
 
-fn metadata(model: &Gguf<&[u8]>) {
+fn metadata(model: &Header<'_>) {
     let metadata = model.metadata();
-    let header_len = model.index().header_len();
+    let header_len = model.header_len();
     let mut end = 0;
-    for entry in metadata.iter() {
+    for entry in &metadata {
         let first = metadata.get(entry.key().as_bytes()).expect("a key that is there is found");
         assert!(first.offset() <= entry.offset(), "the first entry answers");
         assert!(
@@ -97,8 +96,7 @@ fn walk_array(array: &Array<'_>) {
     }
 }
 
-fn tensors(model: &Gguf<&[u8]>) {
-    let index = model.index();
+fn tensors(model: &Header<'_>) {
     let len = model.bytes().len() as u64;
     let mut ranges = Vec::new();
     for tensor in model.tensors() {
@@ -128,7 +126,7 @@ fn tensors(model: &Gguf<&[u8]>) {
         }
     }
     ranges.sort_unstable();
-    let mut end = index.data_offset();
+    let mut end = model.data_offset();
     for (start, size) in ranges {
         assert!(
             start >= end,
@@ -137,7 +135,7 @@ fn tensors(model: &Gguf<&[u8]>) {
         end = start + size;
     }
     assert!(
-        model.tensors().is_empty() || end <= len.max(index.data_offset()),
+        model.tensors().is_empty() || end <= len.max(model.data_offset()),
         "data outside the file"
     );
 }

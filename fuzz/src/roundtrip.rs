@@ -1,16 +1,16 @@
 //! A file that was read can be written; the written file reads the same, and writing it again
 //! changes no byte.
 
-use ggmill_core::{Array, Builder, Error, Gguf, MetadataBuf, Value, Writer};
+use ggmill_core::{Array, Builder, Error, Header, MetadataBuf, Value, Writer};
 
 /// Larger files are not written: a tiny file may ask for an alignment of megabytes.
 const LARGEST: u64 = 1 << 20;
 
 /// Opens the bytes as a file, rewrites it, and compares.
 pub fn roundtrip(data: &[u8]) {
-    let Ok(model) = Gguf::parse(data) else { return };
+    let Ok(model) = Header::parse(data) else { return };
     let Ok(Some(written)) = write(&model) else { return };
-    let again = Gguf::parse(written.as_slice()).expect("what was written opens");
+    let again = Header::parse(written.as_slice()).expect("what was written opens");
     same(&model, &again);
     let twice = write(&again).expect("what was written can be written").expect("it is no larger");
     assert_eq!(written, twice, "writing is not stable");
@@ -18,9 +18,9 @@ pub fn roundtrip(data: &[u8]) {
 
 /// Rewrites the file in its byte order, as version 3. Returns `None` if it is large. Fails for
 /// files that are readable but not writable, such as with unknown types or duplicate tensor names.
-fn write(model: &Gguf<&[u8]>) -> Result<Option<Vec<u8>>, Error> {
+fn write(model: &Header<'_>) -> Result<Option<Vec<u8>>, Error> {
     let metadata = MetadataBuf::copy_of(&model.metadata()).expect("checked values decode");
-    let mut builder = Builder::new().endian(model.index().endian()).metadata(metadata);
+    let mut builder = Builder::new().endian(model.endian()).metadata(metadata);
     for tensor in model.tensors() {
         builder = builder.tensor(tensor.name().as_bytes(), tensor.ggml_type(), *tensor.shape());
     }
@@ -39,7 +39,7 @@ fn write(model: &Gguf<&[u8]>) -> Result<Option<Vec<u8>>, Error> {
     Ok(Some(file))
 }
 
-fn same(one: &Gguf<&[u8]>, other: &Gguf<&[u8]>) {
+fn same(one: &Header<'_>, other: &Header<'_>) {
     assert_eq!(one.metadata().len(), other.metadata().len());
     for (a, b) in one.metadata().iter().zip(other.metadata().iter()) {
         assert_eq!(a.key(), b.key());

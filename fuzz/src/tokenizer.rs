@@ -1,6 +1,6 @@
 //! Any vocabulary and any text: tokens are equal with and without ranges.
 
-use ggmill_core::{Builder, Gguf, Metadata, MetadataBuf};
+use ggmill_core::{Builder, Header, Metadata, MetadataBuf};
 use ggmill_tokenizer::{EncodeOptions, Tokenizer, pre_tokenizer_names};
 
 use crate::allocations::bounded;
@@ -24,7 +24,7 @@ const MODELS: [&str; 11] = [
 /// switches, the number of tokens, and each token after its type and length; the rest is the text.
 /// Pairs of tokens that form a third are merges.
 pub fn tokenizer(data: &[u8]) {
-    if let Ok(model) = Gguf::parse(data) {
+    if let Ok(model) = Header::parse(data) {
         let tail = data.len().saturating_sub(4096);
         holds(&model.metadata(), &data[tail..], data.len());
         return;
@@ -65,7 +65,7 @@ pub fn tokenizer(data: &[u8]) {
     }
     let Ok(plan) = Builder::new().metadata(metadata).plan() else { return };
     let file = plan.header().to_vec();
-    let model = Gguf::parse(&file).expect("what was laid out");
+    let model = Header::parse(&file).expect("what was laid out");
     holds(&model.metadata(), rest, data.len());
 }
 

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use ggmill_arch::Architecture;
 use ggmill_convert::{ConvertOptions, convert};
-use ggmill_core::{FileType, Gguf};
+use ggmill_core::{FileType, Header};
 use ggmill_pipeline::{RunOptions, run};
 use serde_json::json;
 
@@ -94,7 +94,7 @@ pub fn vocabulary(data: &[u8]) {
         ControlFlow::Continue(())
     })
     .expect("nothing has to be read");
-    let file = Gguf::parse(made).expect("what is written is read");
+    let file = Header::parse(made).expect("what is written is read");
     if let Ok(tokens) = file.metadata().array("tokenizer.ggml.tokens") {
         let types = file.metadata().array("tokenizer.ggml.token_type").expect("written with them");
         assert_eq!(tokens.len(), types.len());

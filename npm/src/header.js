@@ -16,19 +16,19 @@ const LARGEST = 8 * 1024 * 1024;
 
 /** The parts of a file that were read, to be passed to another module. */
 export class Header {
-  constructor(size, pieces, salvaged) {
+  constructor(size, pieces, damaged) {
     this.size = size;
     this.pieces = pieces;
-    this.salvaged = salvaged;
+    this.damaged = damaged;
   }
 
   /** Passes the parts to a module, and returns its number for the file. */
   open(module) {
     const feeder = new Feeder(module, this.size);
     for (const piece of this.pieces) {
-      if (feeder.feed(piece, this.salvaged) === 0) break;
+      if (feeder.feed(piece, this.damaged) === 0) break;
     }
-    return feeder.finish(this.salvaged);
+    return feeder.finish(this.damaged);
   }
 }
 
@@ -41,19 +41,19 @@ class Feeder {
   }
 
   /** Passes bytes to the module. Returns how many bytes of the file are needed, or 0 at the end of the header. */
-  feed(bytes, salvage) {
+  feed(bytes, damaged) {
     try {
       return Number(new RecordReader(this.module.call(OPERATION.feed, this.file, 0n, bytes)).u64());
     } catch (error) {
       // The reason is one of the faults.
-      if (salvage && error instanceof GgmillError) return 0;
+      if (damaged && error instanceof GgmillError) return 0;
       this.module.call(OPERATION.close, this.file);
       throw error;
     }
   }
 
-  finish(salvage) {
-    return number(this.module.call(OPERATION.finish, this.file, salvage ? 1n : 0n));
+  finish(damaged) {
+    return number(this.module.call(OPERATION.finish, this.file, damaged ? 1n : 0n));
   }
 }
 
@@ -68,7 +68,7 @@ function holdSize({ size, name }) {
 }
 
 /** Reads the header of a source into a module. */
-export async function readHeader(module, source, first, salvage) {
+export async function readHeader(module, source, first, damaged) {
   holdSize(source);
   const beginning = await readRange(source, 0, Math.min(first, source.size ?? first));
   // The size of a remote file is known only now.
@@ -80,7 +80,7 @@ export async function readHeader(module, source, first, salvage) {
   let position = beginning.length;
   let step = first;
   try {
-    let needed = feeder.feed(beginning, salvage);
+    let needed = feeder.feed(beginning, damaged);
     while (needed > 0 && needed <= (size ?? Infinity)) {
       step = Math.min(step * GROWTH, LARGEST);
       const wanted = size === undefined ? step : Math.min(step, size - position);
@@ -88,10 +88,10 @@ export async function readHeader(module, source, first, salvage) {
       if (piece.length === 0) break;
       pieces.push(piece);
       position += piece.length;
-      needed = feeder.feed(piece, salvage);
+      needed = feeder.feed(piece, damaged);
     }
-    const file = feeder.finish(salvage);
-    return { file, header: new Header(size, pieces, salvage) };
+    const file = feeder.finish(damaged);
+    return { file, header: new Header(size, pieces, damaged) };
   } catch (error) {
     throw named(error);
   } finally {

@@ -109,7 +109,7 @@ export type Source = string | URL | Blob | ArrayBuffer | ArrayBufferView | Reade
 /** Options for `open`. */
 export interface OpenOptions {
   /** Open the readable part of a damaged file; `Model.faults` describes the damage. Default: false. */
-  salvage?: boolean;
+  damaged?: boolean;
   /** Open all shards of the set if the source is one of them. Default: true. */
   shards?: boolean;
   /** A function to use instead of the global `fetch`. */
@@ -209,7 +209,7 @@ export interface Shard {
   readonly headerLength: number;
   /** The offset of the tensor data in bytes. */
   readonly dataOffset: number;
-  /** Whether the header was read completely; can be false only with `salvage`. */
+  /** Whether the header was read completely; can be false only with `damaged`. */
   readonly isWhole: boolean;
   /** The number of tensors in the file. */
   readonly tensors: number;
@@ -242,7 +242,7 @@ export class Model {
   tensor(name: string): Tensor | undefined;
   /** The number of elements in all tensors. */
   readonly parameters: number;
-  /** The damage in files that were opened with `salvage`. */
+  /** The damage in files that were opened with `damaged`. */
   readonly faults: GgmillError[];
   /** Checks the headers against the rules of `ggmill check`. */
   check(options?: CheckOptions): Promise<CheckReport>;

@@ -21,7 +21,7 @@ export async function open(given, options = {}) {
   const siblings = options.shards === false ? undefined : siblingsOf(given);
   if (siblings !== undefined) return openShards(module, siblings, options);
   const source = sourceOf(given, options);
-  const { file, header } = await readHeader(module, source, FIRST, options.salvage === true);
+  const { file, header } = await readHeader(module, source, FIRST, options.damaged === true);
   return new Model(module, file, [header], [source]);
 }
 
@@ -47,7 +47,7 @@ async function openShards(module, all, options) {
     while (next < sources.length) {
       const at = next++;
       const first = at === 0 ? FIRST : FIRST_OF_SHARD;
-      opened[at] = await readHeader(module, sources[at], first, options.salvage === true);
+      opened[at] = await readHeader(module, sources[at], first, options.damaged === true);
     }
   };
   try {

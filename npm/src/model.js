@@ -235,7 +235,7 @@ export class Model {
     return this.tensors.reduce((sum, tensor) => sum + tensor.elements, 0);
   }
 
-  /** The damage in files that were opened with `salvage`. */
+  /** The damage in files that were opened with `damaged`. */
   get faults() {
     return this.shards.flatMap((_, part) => {
       const record = new RecordReader(this.#reader.call(OPERATION.faults, BigInt(part)));

@@ -21,7 +21,7 @@ describe("checking", { skip: withoutCorpus || withoutCommand }, () => {
     let findings = 0;
     for (const path of [...corpus("valid"), ...corpus("broken")]) {
       const bytes = read(path);
-      const model = await open(bytes, { salvage: true }).catch(() => undefined);
+      const model = await open(bytes, { damaged: true }).catch(() => undefined);
       if (model === undefined) continue;
       // Without the name of the file, and without what only its data say.
       const report = await model.check({ names: [basename(path)], ignore: ["GG15"] });

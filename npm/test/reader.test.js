@@ -111,7 +111,7 @@ describe("reading", () => {
 
   it("opens what can be read of a file that is cut short", async () => {
     const bytes = file({ "general.architecture": "llama", other: "value" }, { w: [1, 2] });
-    const model = await open(bytes.subarray(0, 60), { salvage: true });
+    const model = await open(bytes.subarray(0, 60), { damaged: true });
     assert.equal(model.shards[0].isWhole, false);
     assert.equal(model.faults[0].kind, "truncated");
     await assert.rejects(open(bytes.subarray(0, 60)), { kind: "truncated" });
@@ -133,9 +133,9 @@ describe("reading", () => {
     for (const path of paths) {
       await assert.rejects(open(path, { shards: false }), (error) => error instanceof GgmillError, basename(path));
       // Whatever is wrong, what can be read is there, or it is no GGUF file.
-      const salvaged = await open(path, { shards: false, salvage: true }).catch((error) => error);
-      if (salvaged instanceof GgmillError) assert.match(salvaged.kind, /not_gguf|version|truncated/, basename(path));
-      else assert.ok(salvaged.faults.length > 0 && Array.isArray(salvaged.tensors), basename(path));
+      const damaged = await open(path, { shards: false, damaged: true }).catch((error) => error);
+      if (damaged instanceof GgmillError) assert.match(damaged.kind, /not_gguf|version|truncated/, basename(path));
+      else assert.ok(damaged.faults.length > 0 && Array.isArray(damaged.tensors), basename(path));
     }
   });
 

@@ -98,7 +98,7 @@ const api: { [Name in keyof Api]: (...args: Parameters<Api[Name]>) => Promise<Re
 };
 
 function openModel(given: Given, counter: Counter, signal: AbortSignal): Promise<Model> {
-  const options = { salvage: true, signal, fetch: counter.fetch };
+  const options = { damaged: true, signal, fetch: counter.fetch };
   if (typeof given === "string") return open(given, options);
   const sources: Source[] = [...given]
     .sort((a, b) => (a.name < b.name ? -1 : 1))

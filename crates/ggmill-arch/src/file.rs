@@ -89,14 +89,14 @@ impl Architecture {
     ///
     /// ```
     /// use ggmill_arch::Architecture;
-    /// use ggmill_core::{Builder, Gguf, MetadataBuf};
+    /// use ggmill_core::{Builder, Header, MetadataBuf};
     /// let mut metadata = MetadataBuf::new();
     /// for (key, value) in [("block_count", 2u32), ("context_length", 64), ("embedding_length", 32), ("feed_forward_length", 96), ("attention.head_count", 4)] {
     ///     metadata.set(&format!("llama.{key}"), value);
     /// }
     /// metadata.set("llama.vocab_size", 100u32);
     /// let file = Builder::new().metadata(metadata).plan()?.header().to_vec();
-    /// let file = Gguf::parse(&file)?;
+    /// let file = Header::parse(&file)?;
     /// let llama = Architecture::builtin("llama").ok_or("built in")?;
     /// let model = llama.resolve_file(file.metadata())?;
     /// assert_eq!(model.tensor("blk.1.ffn_up.weight").ok_or("there")?.shape.dimensions(), [32, 96]);

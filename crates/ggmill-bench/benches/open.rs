@@ -1,7 +1,7 @@
 //! The reader alone, on the bundled files: what does a change do to it?
 
 use divan::{Bencher, black_box, counter::BytesCount};
-use ggmill_core::{Decoder, Gguf, Limits};
+use ggmill_core::{Decoder, Header, Limits};
 use ggmill_testdata::{REAL_GGUF, real};
 
 fn main() {
@@ -16,10 +16,10 @@ fn read(name: &str) -> Vec<u8> {
 #[divan::bench(args = REAL_GGUF)]
 fn parse(bencher: Bencher<'_, '_>, name: &str) {
     let file = read(name);
-    let header_len = Gguf::parse(file.as_slice()).expect("a good file").index().header_len();
+    let header_len = Header::parse(file.as_slice()).expect("a good file").header_len();
     bencher
         .counter(BytesCount::new(header_len))
-        .bench(|| Gguf::parse(black_box(file.as_slice())).is_ok());
+        .bench(|| Header::parse(black_box(file.as_slice())).is_ok());
 }
 
 /// The file in pieces of 64 KiB.
@@ -41,7 +41,7 @@ fn decode(bencher: Bencher<'_, '_>, name: &str) {
 #[divan::bench(args = REAL_GGUF)]
 fn strings(bencher: Bencher<'_, '_>, name: &str) {
     let file = read(name);
-    let model = Gguf::parse(file.as_slice()).expect("a good file");
+    let model = Header::parse(file.as_slice()).expect("a good file");
     bencher.bench(|| {
         let arrays = model.metadata().iter().filter_map(|pair| pair.value().ok()?.as_array());
         arrays

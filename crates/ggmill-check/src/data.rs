@@ -9,7 +9,7 @@ use std::ops::BitAnd;
 
 #[cfg(feature = "examine")]
 use ggmill_core::ReadAt as _;
-use ggmill_core::{Endian, GgmlType, Part};
+use ggmill_core::{Endian, GgmlType, Header};
 #[cfg(feature = "examine")]
 use ggmill_pipeline::{Error, ErrorKind, Progress, Report, Result, RunOptions};
 use ggmill_quant::{BlockDescription, ScaleFormat};
@@ -72,7 +72,7 @@ pub(crate) enum Anomaly {
 /// # use ggmill_core::{Builder, GgmlType, Model, Shape};
 /// # let plan = Builder::new().tensor("w", GgmlType::F32, Shape::new(&[8])?).plan()?;
 /// # let file = [plan.header(), &[0xff; 32]].concat();
-/// let model = Model::salvage(file)?;
+/// let model = Model::open_damaged(file)?;
 /// let part = &model.parts()[0];
 /// let mut facts = DataFacts::default();
 /// for piece in data_pieces(part) {
@@ -84,7 +84,7 @@ pub(crate) enum Anomaly {
 /// assert!(report.counts().iter().any(|(rule, _)| rule.code == "GG2101"));
 /// # Ok::<(), ggmill_core::Error>(())
 /// ```
-pub fn data_pieces(part: &Part) -> impl Iterator<Item = DataPiece> + '_ {
+pub fn data_pieces(part: &Header<'_>) -> impl Iterator<Item = DataPiece> {
     let (end, endian) = (part.file_len().unwrap_or(u64::MAX), part.endian());
     part.tensors().iter().enumerate().flat_map(move |(number, tensor)| {
         let ggml_type = tensor.ggml_type();
@@ -417,7 +417,7 @@ const BATCHES_PER_REPORT: usize = 16;
 /// use std::ops::ControlFlow;
 /// use ggmill_check::{Input, Options, check, examine};
 /// use ggmill_pipeline::RunOptions;
-/// let model = Model::salvage(file)?;
+/// let model = Model::open_damaged(file)?;
 /// let part = &model.parts()[0];
 /// let facts = examine(part, &RunOptions::default(), &mut |_| ControlFlow::Continue(()))?;
 /// let report = check(&Input::new(part).with_data(&facts), &Options::default());
@@ -425,7 +425,11 @@ const BATCHES_PER_REPORT: usize = 16;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[cfg(feature = "examine")]
-pub fn examine(part: &Part, options: &RunOptions, progress: &mut Report<'_>) -> Result<DataFacts> {
+pub fn examine(
+    part: &Header<'_>,
+    options: &RunOptions,
+    progress: &mut Report<'_>,
+) -> Result<DataFacts> {
     part.verify()?;
     let pieces: Vec<DataPiece> = data_pieces(part).collect();
     if let Some(source) = part.source() {
@@ -458,7 +462,7 @@ pub fn examine(part: &Part, options: &RunOptions, progress: &mut Report<'_>) -> 
 
 /// Reads and examines pieces one by one.
 #[cfg(feature = "examine")]
-fn examine_pieces(part: &Part, pieces: &[DataPiece]) -> Result<DataFacts> {
+fn examine_pieces(part: &Header<'_>, pieces: &[DataPiece]) -> Result<DataFacts> {
     let (mut facts, mut buffer) = (DataFacts::default(), Vec::new());
     for piece in pieces {
         buffer.resize(piece.len(), 0);

@@ -3,9 +3,7 @@
 use std::fmt;
 
 use ggmill_arch::{Catalogue, ModelView, kind_of_architecture};
-use ggmill_core::{
-    Builder, Error, Index, Metadata, Model, Part, ReadAt, Tensor, Tensors, Value, keys,
-};
+use ggmill_core::{Builder, Error, Header, Metadata, Model, ReadAt, Tensor, Tensors, Value, keys};
 #[cfg(feature = "examine")]
 use ggmill_pipeline::{Plan, Result};
 use ggmill_template::{Json, TemplateFile};
@@ -18,7 +16,7 @@ use crate::{Diagnostic, Severity, check_set};
 /// context.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
-    pub(crate) part: &'a Part,
+    pub(crate) part: &'a Header<'a>,
     pub(crate) name: Option<&'a str>,
     pub(crate) catalogue: Option<&'a Catalogue>,
     pub(crate) data: Option<&'a DataFacts>,
@@ -39,9 +37,9 @@ impl fmt::Debug for Input<'_> {
 }
 
 impl<'a> Input<'a> {
-    /// Creates an input from a file, as [`Model::salvage`](ggmill_core::Model::salvage) opens it. Bytes
-    /// between tensors are examined if the file has a source to read from.
-    pub fn new(part: &'a Part) -> Self {
+    /// Creates an input from a file, as [`Model::open_damaged`](ggmill_core::Model::open_damaged) opens
+    /// it. Bytes between tensors are examined if the file has a source to read from.
+    pub fn new(part: &'a Header<'a>) -> Self {
         Self {
             part,
             name: None,
@@ -51,10 +49,6 @@ impl<'a> Input<'a> {
             shards: &[],
             shard: 0,
         }
-    }
-
-    pub(crate) fn index(&self) -> &'a Index {
-        self.part.index()
     }
 
     pub(crate) fn faults(&self) -> &'a [Error] {

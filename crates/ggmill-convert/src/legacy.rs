@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use ggmill_arch::Architecture;
-use ggmill_core::{Builder, GgmlType, Gguf, MetadataBuf, RawStr, keys};
+use ggmill_core::{Builder, GgmlType, Header, MetadataBuf, RawStr, keys};
 
 use ggmill_pipeline::formats::{Legacy, LegacyContainer, LegacyFamily};
 use ggmill_pipeline::{Checkpoint as _, SourceTensor};
@@ -154,7 +154,7 @@ fn refuse_contradictions(tensors: &[RecipeTensor], metadata: &MetadataBuf) -> Re
         return Err(Error::new(ErrorKind::Architecture, "there is no description of LLaMA"));
     };
     let plan = Builder::new().metadata(metadata.clone()).plan().map_err(broken)?;
-    let file = Gguf::parse(plan.header()).map_err(broken)?;
+    let file = Header::parse(plan.header()).map_err(broken)?;
     let expected = llama.resolve_file(file.metadata()).map_err(refused)?;
     let names: BTreeSet<&[u8]> = tensors.iter().map(|tensor| &*tensor.name).collect();
     for tensor in expected.tensors() {

@@ -77,8 +77,8 @@ pub enum Subject<'a> {
 /// The message says what was found and what was expected, in lower case and without a full stop:
 ///
 /// ```
-/// use ggmill_core::{ErrorKind, Gguf};
-/// let error = Gguf::parse(&b"<!DOCTYPE html>........."[..]).err().ok_or("an error")?;
+/// use ggmill_core::{ErrorKind, Header};
+/// let error = Header::parse(&b"<!DOCTYPE html>........."[..]).err().ok_or("an error")?;
 /// assert_eq!(error.kind(), ErrorKind::NotGguf);
 /// assert_eq!(error.to_string(), r#"offset 0x0: begins with "<!DO", expected "GGUF""#);
 /// # Ok::<(), &str>(())
@@ -128,7 +128,6 @@ pub(crate) enum Detail {
     Row { row: u64, rows: u64 },
     Place { end: u64, size: u64 },
     NoPart { part: usize, parts: usize },
-    OneSource { parts: usize },
     ByteOrder { ggml_type: GgmlType },
     NotBlocks { ggml_type: GgmlType, found: u64, block: u32 },
     Shards { shard: Option<usize>, name: Box<[u8]>, fault: ShardFault },
@@ -250,7 +249,7 @@ impl Error {
     /// separately.
     ///
     /// ```
-    /// let error = ggmill_core::Gguf::parse(&b"<!DOCTYPE html>........."[..]).unwrap_err();
+    /// let error = ggmill_core::Header::parse(&b"<!DOCTYPE html>........."[..]).unwrap_err();
     /// assert_eq!(error.to_string(), r#"offset 0x0: begins with "<!DO", expected "GGUF""#);
     /// assert_eq!(error.message().to_string(), r#"begins with "<!DO", expected "GGUF""#);
     /// ```
@@ -357,9 +356,6 @@ impl fmt::Display for Detail {
             Self::NoPart { part, parts } => {
                 write!(f, "file {part} was requested, counted from 0, but the model has {parts}")
             }
-            Self::OneSource { parts } => {
-                write!(f, "one source was given for a model of {parts} files")
-            }
             Self::ByteOrder { ggml_type } => {
                 write!(f, "the byte order within blocks of {ggml_type} is not known")
             }
@@ -414,9 +410,9 @@ impl core::error::Error for Error {
 /// Converts "no such key" and "no such tensor" to `None`, for values that may be absent.
 ///
 /// ```
-/// use ggmill_core::{Gguf, Optional as _};
+/// use ggmill_core::{Header, Optional as _};
 /// let empty = b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-/// let model = Gguf::parse(&empty[..])?;
+/// let model = Header::parse(&empty[..])?;
 /// assert_eq!(model.metadata().str("general.name").optional()?, None);
 /// # Ok::<(), ggmill_core::Error>(())
 /// ```

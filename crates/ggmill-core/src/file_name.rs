@@ -302,12 +302,12 @@ impl core::error::Error for NamingError {}
 /// to letters, digits, dots, underscores and hyphens, so that a name cannot contain a path.
 ///
 /// ```
-/// use ggmill_core::{Builder, Gguf, MetadataBuf, suggested_file_name};
+/// use ggmill_core::{Builder, Header, MetadataBuf, suggested_file_name};
 /// let mut metadata = MetadataBuf::new();
 /// metadata.set("general.architecture", "llama");
 /// metadata.set("general.name", "Tiny Stories");
 /// metadata.set("general.file_type", 7u32);
-/// let file = Gguf::parse(Builder::new().metadata(metadata).plan()?.header().to_vec())?;
+/// let file = Header::parse(Builder::new().metadata(metadata).plan()?.header().to_vec())?;
 /// assert_eq!(suggested_file_name(&file.metadata(), Some("8B".into()), None)?, "Tiny-Stories-8B-v1.0-Q8_0.gguf");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -16,7 +16,7 @@
 //! # Ok::<(), ggmill_core::Error>(())
 //! ```
 //!
-//! [`Model::open`] reads from any source of bytes, a [`ReadAt`]; [`Gguf::parse`] parses a file that
+//! [`Model::open`] reads from any source of bytes, a [`ReadAt`]; [`Header::parse`] parses a file that
 //! is in memory; a [`Decoder`] parses a header that arrives in pieces. All three check every count
 //! and length against [`Limits`] and the length of the file, and an [`Error`] has the cause, the
 //! offset, and the key or tensor.
@@ -34,7 +34,7 @@ mod byte_order;
 mod bytes;
 mod error;
 mod file_name;
-mod gguf;
+mod header;
 pub mod keys;
 mod limits;
 mod metadata;
@@ -52,17 +52,17 @@ pub use byte_order::swap_bytes;
 pub use bytes::Endian;
 pub use error::{Error, ErrorKind, Optional, Result, Subject};
 pub use file_name::{FileName, NamingError, size_label, suggested_file_name};
-pub use gguf::{Gguf, Index};
+pub use header::Header;
 pub use limits::Limits;
-pub use metadata::{Entry, Metadata};
-pub use model::{Model, NoTensors, Part};
+pub use metadata::{Entries, Entry, Metadata};
+pub use model::{Model, NoTensors};
 pub use read::{Decoder, Progress};
 pub use read_at::ReadAt;
 pub use shards::{ShardName, Split, shard_file_name};
 pub use tensor::{Alignment, Shape, Tensor, TensorIter, Tensors};
 pub use text::{ByteSize, RawStr, is_digits};
 pub use types::{BlockLayout, FileType, GgmlType, UnknownName, ValueType};
-pub use value::{Array, Elements, Value};
+pub use value::{Array, Elements, Strings, Value};
 pub use write::{
     Builder, FilledHeader, HeaderEdit, MetadataBuf, Plan, PlannedTensor, Sink, ToValue, WriteError,
     Writer,

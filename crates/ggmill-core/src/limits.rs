@@ -11,10 +11,10 @@ use crate::error::{Detail, Error, ErrorKind, Result};
 /// error kind, so that it is not reported as malformed.
 ///
 /// ```
-/// use ggmill_core::{Gguf, Limits};
+/// use ggmill_core::{Header, Limits};
 /// let limits = Limits::default().with_dimensions(6);
 /// let empty = b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-/// assert_eq!(Gguf::parse_with(&empty[..], &limits)?.tensors().len(), 0);
+/// assert_eq!(Header::parse_with(&empty[..], &limits)?.tensors().len(), 0);
 /// # Ok::<(), ggmill_core::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

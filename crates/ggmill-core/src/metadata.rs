@@ -1,8 +1,10 @@
 //! The metadata entries of a file, in order.
 
+use core::slice;
+
 use crate::bytes::{Cursor, Encoding};
 use crate::error::{Detail, Error, ErrorKind, Result};
-use crate::gguf::{Index, MetadataEntry};
+use crate::header::{Index, MetadataEntry};
 use crate::{Array, RawStr, Value, ValueType};
 
 /// The metadata of a file: its entries in order, duplicate keys included.
@@ -13,12 +15,12 @@ use crate::{Array, RawStr, Value, ValueType};
 /// [`all`](Self::all) return every entry.
 ///
 /// ```
-/// # use ggmill_core::{Builder, Gguf, MetadataBuf};
+/// # use ggmill_core::{Builder, Header, MetadataBuf};
 /// # let mut metadata = MetadataBuf::new();
 /// # metadata.set("general.architecture", "llama");
 /// # metadata.set("llama.block_count", 32u32);
 /// # let file = Builder::new().metadata(metadata).plan()?.header().to_vec();
-/// let model = Gguf::parse(&file)?;
+/// let model = Header::parse(&file)?;
 /// let metadata = model.metadata();
 /// assert_eq!(metadata.str("general.architecture")?, "llama");
 /// assert_eq!(metadata.u64("llama.block_count")?, 32);
@@ -48,11 +50,12 @@ impl<'a> Metadata<'a> {
     }
 
     /// Returns an iterator over the entries in the order of the file.
-    pub fn iter(
-        &self,
-    ) -> impl ExactSizeIterator<Item = Entry<'a>> + DoubleEndedIterator + Clone + use<'a> {
-        let Self { index, bytes } = *self;
-        index.entries.iter().map(move |record| Entry { record, bytes, encoding: index.encoding })
+    pub fn iter(&self) -> Entries<'a> {
+        Entries {
+            records: self.index.entries.iter(),
+            bytes: self.bytes,
+            encoding: self.index.encoding,
+        }
     }
 
     fn entry(&self, number: u32) -> Option<Entry<'a>> {
@@ -161,6 +164,58 @@ impl<'a> Metadata<'a> {
         self.typed(key, "array", Value::as_array, |_| false)
     }
 }
+
+impl<'a> IntoIterator for Metadata<'a> {
+    type Item = Entry<'a>;
+    type IntoIter = Entries<'a>;
+    fn into_iter(self) -> Entries<'a> {
+        self.iter()
+    }
+}
+
+impl<'a> IntoIterator for &Metadata<'a> {
+    type Item = Entry<'a>;
+    type IntoIter = Entries<'a>;
+    fn into_iter(self) -> Entries<'a> {
+        self.iter()
+    }
+}
+
+/// The iterator over the entries of [`Metadata`].
+#[derive(Clone, Debug)]
+pub struct Entries<'a> {
+    records: slice::Iter<'a, MetadataEntry>,
+    bytes: &'a [u8],
+    encoding: Encoding,
+}
+
+impl<'a> Entries<'a> {
+    fn entry(&self, record: &'a MetadataEntry) -> Entry<'a> {
+        Entry { record, bytes: self.bytes, encoding: self.encoding }
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Entry<'a>;
+
+    fn next(&mut self) -> Option<Entry<'a>> {
+        let record = self.records.next()?;
+        Some(self.entry(record))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.records.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for Entries<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let record = self.records.next_back()?;
+        Some(self.entry(record))
+    }
+}
+
+impl ExactSizeIterator for Entries<'_> {}
 
 /// One metadata entry of a file.
 #[derive(Clone, Copy, Debug)]

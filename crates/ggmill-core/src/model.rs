@@ -8,10 +8,7 @@ use core::fmt;
 use crate::error::{Detail, Error, ErrorKind, Result};
 use crate::limits::try_reserve;
 use crate::tensor::Directory;
-use crate::{
-    Decoder, Endian, Gguf, Index, Limits, Metadata, RawStr, ReadAt, Split, Tensor, Tensors, keys,
-    swap_bytes,
-};
+use crate::{Endian, Header, Limits, Metadata, ReadAt, Tensor, Tensors, keys, swap_bytes};
 
 /// A GGUF model from any source of bytes: one file, or all files of a shard set.
 ///
@@ -38,8 +35,8 @@ use crate::{
 #[derive(Debug)]
 pub struct Model {
     /// In the order of the shard numbers. Never empty.
-    pub(crate) parts: Vec<Part>,
-    /// The index of the first tensor of each part.
+    pub(crate) parts: Vec<Header<'static>>,
+    /// The index of the first tensor of each file.
     starts: Vec<usize>,
     tensors: usize,
 }
@@ -52,10 +49,10 @@ impl Model {
 
     /// Opens one file with custom limits.
     pub fn open_with(source: impl ReadAt + 'static, limits: &Limits) -> Result<Self> {
-        Part::open(Arc::new(source), limits).map(Self::of_part)
+        Header::open(Arc::new(source), limits).map(Self::from_header)
     }
 
-    /// Opens the readable part of a file that may be damaged or truncated. [`Part::faults`] has every
+    /// Opens the readable part of a file that may be damaged or truncated. [`Header::faults`] has every
     /// reason for which [`Model::open`] would fail.
     ///
     /// If there are faults, tensor data can be outside the file or overlap. Fails if the file cannot be
@@ -65,107 +62,70 @@ impl Model {
     /// # let file = ggmill_core::Builder::new().tensor("w", ggmill_core::GgmlType::F32, ggmill_core::Shape::new(&[64])?).plan()?.header().to_vec();
     /// use ggmill_core::Model;
     /// let len = file.len() as u64;
-    /// let model = Model::salvage(file)?;
+    /// let model = Model::open_damaged(file)?;
     /// let part = &model.parts()[0];
     /// assert_eq!((model.tensors().len(), part.faults().len()), (1, 1));
     /// assert_eq!(part.needed_len(), Some(len + 256));
     /// # Ok::<(), ggmill_core::Error>(())
     /// ```
-    pub fn salvage(source: impl ReadAt + 'static) -> Result<Self> {
-        Part::salvage(Arc::new(source), &Limits::default()).map(Self::of_part)
+    pub fn open_damaged(source: impl ReadAt + 'static) -> Result<Self> {
+        Header::open_damaged(Arc::new(source), &Limits::default()).map(Self::from_header)
     }
 
-    /// Creates a model from a header that a [`Decoder`] has read, with the faults of
-    /// [`Decoder::salvage`]. Tensor data cannot be read unless [`Model::with_source`] sets a source.
-    pub fn from_header(header: Gguf<Vec<u8>>, faults: Vec<Error>) -> Self {
-        Self::of_part(Part::of_header(header, faults))
-    }
-
-    /// Sets the file that tensor data is read from, for a model of one file whose header was read
-    /// separately, with a [`Decoder`].
-    ///
-    /// Fails with [`ErrorKind::Misuse`] for a model of several files, each of which needs its own
-    /// source: set it before [`Model::from_shards`].
-    ///
-    /// ```
-    /// # use ggmill_core::{Builder, Decoder, GgmlType, Limits, Model, Shape};
-    /// # let mut file = Builder::new().tensor("w", GgmlType::F32, Shape::new(&[2])?).plan()?.header().to_vec();
-    /// # file.extend([7; 32]);
-    /// let mut decoder = Decoder::new(Some(file.len() as u64), &Limits::default());
-    /// decoder.feed(&file)?;
-    /// let model = Model::from_header(decoder.finish()?, Vec::new()).with_source(file)?;
-    /// assert_eq!(model.read_tensor(&model.tensor("w")?)?, [7; 8]);
-    /// # Ok::<(), ggmill_core::Error>(())
-    /// ```
-    pub fn with_source(mut self, source: impl ReadAt + 'static) -> Result<Self> {
-        let [part] = &mut *self.parts else {
-            let parts = self.parts.len();
-            return Err(Error::new(ErrorKind::Misuse, Detail::OneSource { parts }));
-        };
-        part.set_source(Arc::new(source));
-        Ok(self)
-    }
-
-    fn of_part(part: Part) -> Self {
-        Self::of_parts(vec![part])
+    /// Creates a model from the header of its only file. Tensor data can be read if it has a source
+    /// ([`Header::with_source`]) or the bytes of the whole file.
+    pub fn from_header(header: Header<'static>) -> Self {
+        Self::of_parts(vec![header])
     }
 
     /// Creates a model from at least one part, in order.
-    pub(crate) fn of_parts(parts: Vec<Part>) -> Self {
-        let parts: Vec<Part> =
-            parts.into_iter().enumerate().map(|(number, part)| part.with_number(number)).collect();
+    pub(crate) fn of_parts(mut parts: Vec<Header<'static>>) -> Self {
         let mut starts = Vec::with_capacity(parts.len());
         let mut tensors = 0usize;
-        for part in &parts {
+        for (number, part) in parts.iter_mut().enumerate() {
+            part.number = number;
             starts.push(tensors);
             tensors = tensors.saturating_add(part.tensors().len());
         }
         Self { parts, starts, tensors }
     }
 
-    /// Returns the files in the order of the shard numbers. There is at least one. [`Tensor::part`] is
-    /// an index of this slice.
-    pub fn parts(&self) -> &[Part] {
+    /// Returns the headers of the files in the order of the shard numbers. There is at least one.
+    /// [`Tensor::part`] is an index of this slice.
+    pub fn parts(&self) -> &[Header<'static>] {
         &self.parts
     }
 
-    /// Returns the first fault at which parsing a header stopped ([`Part::header_fault`]).
+    /// Returns the first fault at which parsing a header stopped ([`Header::header_fault`]).
     pub fn header_fault(&self) -> Option<&Error> {
-        self.parts.iter().find_map(Part::header_fault)
+        self.parts.iter().find_map(Header::header_fault)
     }
 
-    #[expect(clippy::indexing_slicing, reason = "a model has at least one part")]
-    pub(crate) fn first(&self) -> &Part {
+    /// Returns the header of the first file, whose metadata is the metadata of the model.
+    #[expect(clippy::indexing_slicing, reason = "a model has at least one file")]
+    pub fn header(&self) -> &Header<'static> {
         &self.parts[0]
-    }
-
-    /// Returns the parsed header of the first file.
-    pub fn index(&self) -> &Index {
-        self.first().index()
     }
 
     /// Returns the metadata of the first file, which is the metadata of the model. Later shards have
     /// little more than their `split.*` keys.
     pub fn metadata(&self) -> Metadata<'_> {
-        self.first().metadata()
+        self.header().metadata()
     }
 
     /// Returns the byte order, which is the same in all files.
     pub fn endian(&self) -> Endian {
-        self.first().endian()
+        self.header().endian()
     }
 
     /// Returns the tensors of all files in order.
     pub fn tensors(&self) -> Tensors<'_> {
-        if self.parts.len() == 1 { self.first().tensors() } else { Tensors::of_files(self) }
+        if self.parts.len() == 1 { self.header().tensors() } else { Tensors::of_files(self) }
     }
 
     /// Returns the tensor with this name. Fails with [`ErrorKind::Missing`] if there is none.
     pub fn tensor(&self, name: impl AsRef<[u8]>) -> Result<Tensor<'_>> {
-        let name = name.as_ref();
-        self.tensors()
-            .get(name)
-            .ok_or_else(|| Error::new(ErrorKind::Missing, Detail::TensorMissing).tensor(name))
+        self.tensors().require(name.as_ref())
     }
 
     /// Returns the total length of all files in bytes, if all lengths are known.
@@ -173,15 +133,15 @@ impl Model {
         self.parts.iter().try_fold(0u64, |sum, part| sum.checked_add(part.file_len()?))
     }
 
-    /// Returns the faults of all files of a model that was opened with [`Model::salvage`].
+    /// Returns the faults of all files of a model that was opened with [`Model::open_damaged`].
     pub fn faults(&self) -> impl Iterator<Item = &Error> {
-        self.parts.iter().flat_map(Part::faults)
+        self.parts.iter().flat_map(Header::faults)
     }
 
     /// Fails if a file has changed since it was opened, or if an edit of it was interrupted
     /// ([`ReadAt::verify`]). Code that reads much of a model calls this before it uses the result.
     pub fn verify(&self) -> Result<()> {
-        self.parts.iter().try_for_each(Part::verify)
+        self.parts.iter().try_for_each(Header::verify)
     }
 }
 
@@ -195,7 +155,7 @@ impl Directory for Model {
     }
 
     fn part(&self, part: usize) -> Option<Tensors<'_>> {
-        self.parts.get(part).map(Part::tensors)
+        self.parts.get(part).map(Header::tensors)
     }
 }
 
@@ -206,7 +166,7 @@ impl Model {
     /// byte-swapped, and if the data cannot be read.
     pub fn read_tensor(&self, tensor: &Tensor<'_>) -> Result<Vec<u8>> {
         let size = tensor.known_size()?;
-        if let Some(len) = self.parts().get(tensor.part()).and_then(Part::file_len)
+        if let Some(len) = self.parts().get(tensor.part()).and_then(Header::file_len)
             && tensor.offset().saturating_add(size) > len
             && size > 0
         {
@@ -280,160 +240,6 @@ fn check_range(tensor: &Tensor<'_>, offset: u64, len: usize) -> Result<()> {
         Err(tensor.fail(ErrorKind::Misuse, Detail::Place { end, size }))
     } else {
         Ok(())
-    }
-}
-
-/// One file of a [`Model`]: its header, the source of its bytes, and its faults.
-#[derive(Debug)]
-pub struct Part {
-    index: Index,
-    /// The bytes of the header. `None` if the source is in memory.
-    header: Option<Vec<u8>>,
-    /// `None` if only the header is available.
-    source: Option<Arc<dyn ReadAt>>,
-    faults: Vec<Error>,
-    number: usize,
-}
-
-impl Part {
-    fn open(source: Arc<dyn ReadAt>, limits: &Limits) -> Result<Self> {
-        if let Some(bytes) = source.as_slice() {
-            let index = Index::parse(bytes, limits)?;
-            return Ok(Self {
-                index,
-                header: None,
-                source: Some(source),
-                faults: Vec::new(),
-                number: 0,
-            });
-        }
-        let mut decoder = Decoder::new(Some(source.len()), limits);
-        decoder.feed_from(&source)?;
-        let (index, header) = decoder.finish()?.into_parts();
-        Ok(Self {
-            index,
-            header: Some(header),
-            source: Some(source),
-            faults: Vec::new(),
-            number: 0,
-        })
-    }
-
-    fn salvage(source: Arc<dyn ReadAt>, limits: &Limits) -> Result<Self> {
-        let mut decoder = Decoder::new(Some(source.len()), limits);
-        match decoder.feed_from(&source) {
-            // `Decoder::salvage` reports errors of the parser.
-            Err(error) if !decoder.has_failed() => return Err(error),
-            _ => {}
-        }
-        let (header, faults) = decoder.salvage()?;
-        Ok(Self { source: Some(source), ..Self::of_header(header, faults) })
-    }
-
-    fn of_header(header: Gguf<Vec<u8>>, faults: Vec<Error>) -> Self {
-        let (index, header) = header.into_parts();
-        Self { index, header: Some(header), source: None, faults, number: 0 }
-    }
-
-    fn set_source(&mut self, source: Arc<dyn ReadAt>) {
-        self.source = Some(source);
-    }
-
-    fn with_number(self, number: usize) -> Self {
-        Self { number, ..self }
-    }
-
-    /// Returns the parsed header.
-    pub fn index(&self) -> &Index {
-        &self.index
-    }
-
-    /// Returns the bytes that the header was parsed from: the whole file if it is in memory, and
-    /// otherwise the header.
-    pub fn bytes(&self) -> &[u8] {
-        let source = || self.source.as_ref()?.as_slice();
-        self.header.as_deref().or_else(source).unwrap_or_default()
-    }
-
-    /// Returns the metadata of this file.
-    pub fn metadata(&self) -> Metadata<'_> {
-        self.index.metadata(self.bytes())
-    }
-
-    /// Returns the tensors of this file.
-    pub fn tensors(&self) -> Tensors<'_> {
-        Tensors::new(&self.index, self.bytes(), self.number)
-    }
-
-    /// Returns the position in a shard set, from the metadata. `None` for a file that is a whole model.
-    pub fn split(&self) -> Result<Option<Split>> {
-        Split::of(&self.metadata())
-    }
-
-    /// Returns the byte order.
-    pub fn endian(&self) -> Endian {
-        self.index.endian()
-    }
-
-    /// Returns the length of the file in bytes, or `None` if it is unknown, as for a header from a pipe.
-    pub fn file_len(&self) -> Option<u64> {
-        self.index.file_len()
-    }
-
-    /// Returns the source of the bytes, or `None` if the model was opened from a pipe, which provides
-    /// only the header.
-    pub fn source(&self) -> Option<&Arc<dyn ReadAt>> {
-        self.source.as_ref()
-    }
-
-    /// Returns the name of the source ([`ReadAt::name`]).
-    pub fn name(&self) -> Option<RawStr<'_>> {
-        self.source.as_ref()?.name()
-    }
-
-    /// Returns the faults of a file that was opened with [`Model::salvage`], in the order of the file.
-    pub fn faults(&self) -> &[Error] {
-        &self.faults
-    }
-
-    /// Returns the fault at which parsing the header stopped. The rest of the header is unknown.
-    pub fn header_fault(&self) -> Option<&Error> {
-        // The faults of a complete header are those of the alignment and the layout, whose offsets
-        // are before its end.
-        let end = self.index.header_len();
-        self.faults.first().filter(|fault| fault.offset().is_none_or(|offset| offset >= end))
-    }
-
-    /// Returns the minimum length in bytes that a truncated file needs, as far as known.
-    pub fn needed_len(&self) -> Option<u64> {
-        let is_truncated = |fault: &&Error| fault.kind() == ErrorKind::Truncated;
-        let needed = self.faults.iter().filter(is_truncated).filter_map(Error::needed_length).max();
-        let len = self.file_len()?;
-        needed.filter(|&needed| needed > len)
-    }
-
-    /// Fails if the file has changed since it was opened, or if an edit of it was interrupted
-    /// ([`ReadAt::verify`]).
-    pub fn verify(&self) -> Result<()> {
-        self.source.as_ref().map_or(Ok(()), ReadAt::verify)
-    }
-
-    /// Fills `out` with the bytes of the file from `offset` on.
-    pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        match &self.source {
-            Some(source) => source.read_at(offset, out),
-            None if self.bytes().len() as u64 >= offset.saturating_add(out.len() as u64) => {
-                self.bytes().read_at(offset, out)
-            }
-            None => {
-                let detail = Detail::NotLoaded {
-                    start: offset,
-                    end: offset.saturating_add(out.len() as u64),
-                    loaded: self.bytes().len() as u64,
-                };
-                Err(Error::new(ErrorKind::Misuse, detail))
-            }
-        }
     }
 }
 

@@ -7,8 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::error::{Error, Optional as _, Result, ShardFault};
-use crate::model::{Model, Part};
-use crate::{Metadata, RawStr, keys};
+use crate::{Header, Metadata, Model, RawStr, keys};
 
 /// A parsed file name of a shard: `<prefix>-<number>-of-<count>.gguf`, with five digits each and numbers
 /// from 1.
@@ -99,7 +98,7 @@ impl Split {
 /// A file of a set, with its `split.*` keys and its index among the files passed by the caller.
 struct Shard {
     split: Split,
-    part: Part,
+    part: Header<'static>,
     argument: usize,
 }
 
@@ -161,7 +160,7 @@ impl Model {
     /// Fails unless the `split.*` keys of the file are those of shard `number`, from 1, of `count`, as
     /// its name says.
     pub fn expect_shard(&self, number: u32, count: u32) -> Result<()> {
-        let part = self.first();
+        let part = self.header();
         let fault = match part.split()? {
             None => ShardFault::NoKeys { number, count },
             Some(split) if split.count != u64::from(count) => {

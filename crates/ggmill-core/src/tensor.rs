@@ -7,7 +7,7 @@ use core::ops::Range;
 
 use crate::byte_order::swap_bytes;
 use crate::error::{Detail, Error, ErrorKind, Result};
-use crate::gguf::{Index, TensorEntry};
+use crate::header::{Index, TensorEntry};
 use crate::{Endian, GgmlType, RawStr};
 
 /// The alignment of tensor data in bytes: a positive multiple of 8 (specification,
@@ -237,7 +237,7 @@ impl<'a> Tensors<'a> {
             Files::One { index: file, bytes, part } => file
                 .tensors
                 .get(index)
-                .map(|entry| Tensor { entry, bytes, endian: file.endian(), part }),
+                .map(|entry| Tensor { entry, bytes, endian: file.encoding.endian, part }),
             Files::Several(files) => {
                 let starts = files.starts();
                 // A file without tensors has the start of the next file.
@@ -267,6 +267,12 @@ impl<'a> Tensors<'a> {
                 (0..files.starts().len()).find_map(|part| files.part(part)?.get(name))
             }
         }
+    }
+
+    /// Returns the tensor with this name. Fails with [`ErrorKind::Missing`] if there is none.
+    pub(crate) fn require(&self, name: &[u8]) -> Result<Tensor<'a>> {
+        self.get(name)
+            .ok_or_else(|| Error::new(ErrorKind::Missing, Detail::TensorMissing).tensor(name))
     }
 }
 

@@ -285,7 +285,7 @@ impl<'a> Array<'a> {
 
     /// Returns an iterator over the elements of an array of strings, or `None` for other arrays. It
     /// needs a tenth of the time of [`iter`](Self::iter).
-    pub fn strings(&self) -> Option<impl Iterator<Item = Result<RawStr<'a>>> + use<'a>> {
+    pub fn strings(&self) -> Option<Strings<'a>> {
         (self.element == ValueType::STRING).then_some(Strings {
             rest: self.bytes,
             left: self.len,
@@ -365,10 +365,10 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// The iterator over an array of strings. It does not create a [`Value`] for each: a string depends
+/// The iterator over the elements of an [`Array`] of strings. It does not create a [`Value`] for each: a string depends
 /// only on the length of the previous one.
 #[derive(Clone, Debug)]
-struct Strings<'a> {
+pub struct Strings<'a> {
     rest: &'a [u8],
     left: u64,
     encoding: Encoding,

@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::fs;
 
-use ggmill_core::{Decoder, ErrorKind, Gguf, Index, Limits, Progress, ValueType};
+use ggmill_core::{Decoder, ErrorKind, Header, Limits, Progress, ValueType};
 use ggmill_testdata::bytes::FileBytes;
 use ggmill_testdata::{corpus, every_gguf};
 
@@ -117,7 +117,7 @@ fn vocabulary(tokens: u32) -> Vec<u8> {
 #[test]
 fn opening_a_vocabulary_copies_nothing() {
     let file = vocabulary(500_000);
-    let (model, allocations, peak) = counted(|| Gguf::parse(file.as_slice()).unwrap());
+    let (model, allocations, peak) = counted(|| Header::parse(file.as_slice()).unwrap());
     assert!(peak < 4096, "{peak} bytes");
     assert!(allocations < 20, "{allocations} allocations");
 
@@ -147,9 +147,8 @@ fn opening_a_vocabulary_copies_nothing() {
 fn opening_a_real_file_needs_less_than_a_mebibyte() {
     for path in every_gguf() {
         let bytes = fs::read(&path).unwrap();
-        let (index, allocations, peak) =
-            counted(|| Index::parse(&bytes, &Limits::default()).unwrap());
-        let entries = index.metadata(&bytes).len() + index.tensors(&bytes).len();
+        let (header, allocations, peak) = counted(|| Header::parse(&bytes).unwrap());
+        let entries = header.metadata().len() + header.tensors().len();
         assert!(peak < 1 << 20, "{}: {peak} bytes", path.display());
         assert!(
             allocations < 40,
@@ -180,7 +179,8 @@ fn a_decoder_holds_the_header_once() {
 fn hostile_counts_do_not_allocate_more_than_the_file_can_hold() {
     for case in corpus::all() {
         let (_, _, peak) = counted(|| {
-            Gguf::parse_with(case.bytes.as_slice(), &case.limits).map_err(|error| error.to_string())
+            Header::parse_with(case.bytes.as_slice(), &case.limits)
+                .map_err(|error| error.to_string())
         });
         let most = 4096 + 32 * case.bytes.len() as u64;
         assert!(peak <= most, "{}: {peak} bytes for a file of {}", case.name, case.bytes.len());
@@ -201,14 +201,14 @@ fn memory_of_small_entries_is_a_small_multiple() {
             tensors.length(0).u32(0).u32(24).u64(0);
         }
         let pairs = pairs.into_bytes();
-        let (opened, _, peak) = counted(|| Gguf::parse(pairs.as_slice()).map(|_| ()));
+        let (opened, _, peak) = counted(|| Header::parse(pairs.as_slice()).map(|_| ()));
         assert!(
             opened.is_ok() && peak < 32 * pairs.len() as u64,
             "version {version}: {peak} bytes for {}",
             pairs.len()
         );
         let tensors = tensors.into_bytes();
-        let (opened, _, peak) = counted(|| Gguf::parse(tensors.as_slice()).map(|_| ()));
+        let (opened, _, peak) = counted(|| Header::parse(tensors.as_slice()).map(|_| ()));
         assert!(
             opened.is_err() && peak < 32 * tensors.len() as u64,
             "version {version}: {peak} bytes for {}",
@@ -229,9 +229,9 @@ fn nesting_uses_heap_and_not_stack() {
     file.array(ValueType::U8.0, 0);
     let file = file.into_bytes();
     let limits = Limits::default().with_array_depth(DEPTH);
-    let (opened, _, peak) = counted(|| Index::parse(&file, &limits).map(|_| ()));
+    let (opened, _, peak) = counted(|| Header::parse_with(&file, &limits).map(|_| ()));
     assert!(opened.is_ok() && peak < 8 * file.len() as u64, "{peak} bytes for {}", file.len());
-    let (refused, _, peak) = counted(|| Index::parse(&file, &Limits::default()).map(|_| ()));
+    let (refused, _, peak) = counted(|| Header::parse(&file).map(|_| ()));
     assert!(refused.is_err() && peak < 4096, "{peak} bytes");
 }
 
@@ -247,7 +247,7 @@ fn a_failed_allocation_is_an_error() {
     for (file, least) in [(file, 3_000_000), (vocabulary(100_000), 0)] {
         for shift in 9..26 {
             LARGEST.set(1 << shift);
-            let parsed = Index::parse(&file, &Limits::default()).map(|_| ());
+            let parsed = Header::parse(&file).map(|_| ());
             let mut decoder = Decoder::new(None, &Limits::default());
             let mut fed = Ok(Progress::Needs(0));
             for piece in file.chunks(64 * 1024) {

@@ -77,7 +77,7 @@ pub fn edit_findings(editor: &Editor, plan: &EditPlan) -> Result<EditFindings> {
     let header = editor.planned_header(plan)?;
     let mut decoder = Decoder::new(Some(editor.planned_len(plan)?), &Limits::default());
     decoder.feed(&header).map_err(failed)?;
-    let after = Model::from_header(decoder.finish().map_err(failed)?, Vec::new());
+    let after = Model::from_header(decoder.finish().map_err(failed)?);
     let (Some(before), Some(after)) = (editor.model().parts().first(), after.parts().first())
     else {
         return Ok(findings);

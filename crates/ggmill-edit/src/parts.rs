@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill_core::{Decoder, Gguf, Limits, Progress as Decoding, RawStr};
+use ggmill_core::{Decoder, Header, Limits, Progress as Decoding, RawStr};
 use ggmill_io::{Directory, RandomAccess, RangeSink};
 
 use ggmill_pipeline::{Error, ErrorKind, Result};
@@ -142,7 +142,7 @@ impl Parts {
             }
             parts.files.push(file);
         }
-        let end = parts.read_header()?.index().data_end();
+        let end = parts.read_header()?.data_end();
         parts.surplus = end.map_or(0, |end| parts.total_len().saturating_sub(end));
         Ok(parts)
     }
@@ -221,7 +221,7 @@ impl Parts {
 
     /// Reads the header, which may span several parts. It is checked against the total length, so a
     /// missing end is found.
-    fn read_header(&self) -> Result<Gguf<Vec<u8>>> {
+    fn read_header(&self) -> Result<Header<'static>> {
         let about = |error| match self.files.first() {
             Some(first) => Error::caused(ErrorKind::Checkpoint, error).file(first.path()),
             None => Error::caused(ErrorKind::Checkpoint, error),

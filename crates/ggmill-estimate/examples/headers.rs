@@ -36,7 +36,7 @@ fn main() {
             .unwrap()
             .header()
             .to_vec();
-        let file = ggmill_core::Gguf::parse(&header).unwrap();
+        let file = ggmill_core::Header::parse(&header).unwrap();
         let resolved =
             description.resolve_file(file.metadata()).unwrap_or_else(|error| panic!("{error}"));
         let mut alike: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();

@@ -57,13 +57,13 @@ struct Document<'a> {
 
 impl Serialize for Document<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let index = self.model.index();
+        let header = self.model.header();
         let mut object = serializer.serialize_map(None)?;
         object.serialize_entry("schema", SCHEMA)?;
-        object.serialize_entry("version", &index.version())?;
-        object.serialize_entry("endian", &format_args!("{}", index.endian()))?;
-        object.serialize_entry("alignment", &index.alignment().get())?;
-        object.serialize_entry("data_offset", &index.data_offset())?;
+        object.serialize_entry("version", &header.version())?;
+        object.serialize_entry("endian", &format_args!("{}", header.endian()))?;
+        object.serialize_entry("alignment", &header.alignment().get())?;
+        object.serialize_entry("data_offset", &header.data_offset())?;
         object.serialize_entry("file_size", &self.model.file_len())?;
         object.serialize_entry("summary", &Summary::of(self.model))?;
         if self.selection.metadata {
@@ -172,7 +172,7 @@ impl Serialize for Shards<'_> {
             sequence.serialize_element(&Shard {
                 file: file_name(part).as_deref(),
                 file_size: part.file_len(),
-                data_offset: part.index().data_offset(),
+                data_offset: part.data_offset(),
                 tensors: part.tensors().len(),
             })?;
         }

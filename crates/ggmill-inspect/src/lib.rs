@@ -17,7 +17,7 @@ mod values;
 
 use std::borrow::Cow;
 
-use ggmill_core::{Part, RawStr};
+use ggmill_core::{Header, RawStr};
 use ggmill_text::Glob;
 
 pub use notice::{Notice, notices};
@@ -26,7 +26,7 @@ pub use summary::{AdapterSummary, PerBlock, Summary, TypeUse};
 pub use values::{RawValueError, raw_value};
 
 /// Returns the name to show for a file: the last component of the path or address of its source.
-pub(crate) fn file_name(part: &Part) -> Option<Cow<'_, str>> {
+pub(crate) fn file_name<'a>(part: &'a Header<'_>) -> Option<Cow<'a, str>> {
     let separates = |byte: &u8| *byte == b'/' || cfg!(windows) && *byte == b'\\';
     let name = part.name()?.as_bytes();
     Some(RawStr::new(name.rsplit(separates).next().unwrap_or(name)).to_string_lossy())

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use ggmill_core::{GgmlType, Model, Part, RawStr};
+use ggmill_core::{GgmlType, Header, Model, RawStr};
 
 use crate::file_name;
 use crate::human::{self, counted};
@@ -172,7 +172,7 @@ pub fn notices(model: &Model) -> Vec<Notice<'_>> {
         model
             .parts()
             .iter()
-            .map(|part| part.index().alignment().get())
+            .map(|part| part.alignment().get())
             .find(|alignment| !alignment.is_power_of_two())
             .map(|alignment| Notice::OddAlignment { alignment }),
     );
@@ -199,16 +199,15 @@ fn first_and_count<'a>(mut names: impl Iterator<Item = RawStr<'a>>) -> Option<(R
 
 /// Compares the offset of each tensor with the one that llama.cpp expects, which is not known after a
 /// tensor of unknown type.
-fn scattered<'a>(part: &'a Part) -> Option<Notice<'a>> {
-    let index = part.index();
-    let mut expected = Some(index.data_offset());
+fn scattered<'a>(part: &'a Header<'a>) -> Option<Notice<'a>> {
+    let mut expected = Some(part.data_offset());
     let misplaced = part.tensors().iter().filter(|tensor| {
         let here =
             expected.replace(tensor.offset()).is_some_and(|expected| expected != tensor.offset());
         expected = tensor
             .offset()
             .checked_add(tensor.size().unwrap_or(0))
-            .and_then(|end| index.alignment().align(end))
+            .and_then(|end| part.alignment().align(end))
             .filter(|_| tensor.size().is_some());
         here
     });
@@ -216,8 +215,7 @@ fn scattered<'a>(part: &'a Part) -> Option<Notice<'a>> {
     first_and_count(names.into_iter()).map(|(name, tensors)| Notice::Scattered { name, tensors })
 }
 
-fn trailing_bytes<'a>(part: &Part) -> Option<Notice<'a>> {
-    let bytes =
-        part.file_len()?.checked_sub(part.index().data_end()?).filter(|&bytes| bytes > 0)?;
+fn trailing_bytes<'a>(part: &Header<'_>) -> Option<Notice<'a>> {
+    let bytes = part.file_len()?.checked_sub(part.data_end()?).filter(|&bytes| bytes > 0)?;
     Some(Notice::TrailingBytes { file: file_name(part).map(Cow::into_owned), bytes })
 }

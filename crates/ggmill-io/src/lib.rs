@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | open a file or any shard of a set | [`open`] | a [`Model`](ggmill_core::Model) |
 //! | open a single shard without its set | [`open_alone`] | a model |
-//! | open a damaged file and list its faults | [`salvage`] | a model with faults |
+//! | open a damaged file and list its faults | [`open_damaged`] | a model with faults |
 //! | find the shards of a set and check them | [`sibling_shards`], [`open_failure`], [`set_fault`] | paths, a message |
 //! | open by mapping: fastest, `unsafe` | [`map`] | a model over a [`Mapping`] |
 //! | read the header from a pipe | [`open_stream`] | a model without data |
@@ -44,7 +44,7 @@ pub use in_place::{Applied, HeaderChange, InPlace, Recovery, journal_path, pendi
 pub use map::{Mapping, map, map_alone_with, map_file, map_with};
 pub use open::{
     MAX_OPEN_FILES, Streamed, close_idle, file_of, files, open, open_alone, open_alone_with,
-    open_shards, open_stream, open_with, salvage, salvage_stream, shard_name,
+    open_damaged, open_damaged_stream, open_shards, open_stream, open_with, shard_name,
 };
 pub use paths::{refuse_inputs, rename_all, rename_no_replace, same_file};
 pub use random_access::RandomAccess;

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ggmill_core::{Decoder, ErrorKind, Limits, Model, Part, Progress, ReadAt, ShardName, Split};
+use ggmill_core::{Decoder, ErrorKind, Header, Limits, Model, Progress, ReadAt, ShardName, Split};
 
 use crate::error::{Detail, Error, Missing, Result, shown};
 use crate::random_access::RandomAccess;
@@ -63,7 +63,7 @@ pub fn open_alone_with(path: impl AsRef<Path>, limits: &Limits) -> Result<Model>
 }
 
 /// Opens a possibly damaged or truncated file and records every fault for which [`open`] would
-/// refuse it ([`Model::salvage`]).
+/// refuse it ([`Model::open_damaged`]).
 ///
 /// Fails if the file cannot be read or is not GGUF at all. In a file with faults, tensors can lie
 /// outside the file or overlap.
@@ -73,14 +73,14 @@ pub fn open_alone_with(path: impl AsRef<Path>, limits: &Limits) -> Result<Model>
 /// # let path = directory.path().join("cut.gguf");
 /// # let header = ggmill_core::Builder::new().tensor("w", ggmill_core::GgmlType::F32, ggmill_core::Shape::new(&[64])?).plan()?.header().to_vec();
 /// # std::fs::write(&path, &header)?;
-/// let model = ggmill_io::salvage(&path)?;
+/// let model = ggmill_io::open_damaged(&path)?;
 /// assert_eq!((model.tensors().len(), model.faults().count()), (1, 1));
 /// assert!(ggmill_io::open(&path).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn salvage(path: impl AsRef<Path>) -> Result<Model> {
+pub fn open_damaged(path: impl AsRef<Path>) -> Result<Model> {
     let file = Arc::new(RandomAccess::open(path)?);
-    Model::salvage(Arc::clone(&file)).map_err(|error| of_file(file.path(), error))
+    Model::open_damaged(Arc::clone(&file)).map_err(|error| of_file(file.path(), error))
 }
 
 /// Opens a set from the paths of all its shards, in any order and under any names.
@@ -126,7 +126,7 @@ pub fn shard_name(path: &Path) -> Option<ShardName<'_>> {
 /// assert_eq!(ggmill_io::file_of(&model.parts()[0]).map(|file| file.path()), Some(&*path));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn file_of(part: &Part) -> Option<&RandomAccess> {
+pub fn file_of<'a>(part: &'a Header<'_>) -> Option<&'a RandomAccess> {
     part.source()?.as_any()?.downcast_ref()
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn parse(
 ) -> Result<Model> {
     Model::open_with(Arc::clone(&source), limits).map_err(|error| {
         // The end of the last tensor, because the error has only the end of the first missing one.
-        let full_len = || Model::salvage(source).ok()?.parts().first()?.needed_len();
+        let full_len = || Model::open_damaged(source).ok()?.parts().first()?.needed_len();
         let needed = || full_len().max(error.needed_length()).filter(|&needed| needed > file.len());
         let missing = (error.kind() == ErrorKind::Truncated)
             .then(needed)
@@ -255,7 +255,7 @@ pub struct Streamed {
 /// ```
 /// let bytes = ggmill_core::Builder::new().plan()?.header().to_vec();
 /// let model = ggmill_io::open_stream(&bytes[..], None)?.model?;
-/// assert_eq!(model.index().version(), 3);
+/// assert_eq!(model.header().version(), 3);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn open_stream(mut input: impl Read, len: Option<u64>) -> io::Result<Streamed> {
@@ -271,12 +271,12 @@ pub fn open_stream(mut input: impl Read, len: Option<u64>) -> io::Result<Streame
             Err(error) => break Err(error),
         }
     };
-    Ok(Streamed { model: header.map(|header| Model::from_header(header, Vec::new())), beginning })
+    Ok(Streamed { model: header.map(Model::from_header), beginning })
 }
 
-/// [`salvage`] for a stream: reads it to its end to learn its length, so that tensors beyond the
+/// [`open_damaged`] for a stream: reads it to its end to learn its length, so that tensors beyond the
 /// end are reported.
-pub fn salvage_stream(mut input: impl Read) -> io::Result<Streamed> {
+pub fn open_damaged_stream(mut input: impl Read) -> io::Result<Streamed> {
     let mut decoder = Decoder::new(None, &Limits::default());
     let mut buffer = vec![0; 64 << 10];
     let (mut kept, mut len, mut reading) = (Vec::new(), 0u64, true);
@@ -295,7 +295,7 @@ pub fn salvage_stream(mut input: impl Read) -> io::Result<Streamed> {
     let mut decoder = Decoder::new(Some(len), &Limits::default());
     let _ = decoder.feed(&kept);
     kept.truncate(BEGINNING);
-    let model = decoder.salvage().map(|(header, faults)| Model::from_header(header, faults));
+    let model = decoder.finish_damaged().map(Model::from_header);
     Ok(Streamed { model, beginning: kept })
 }
 

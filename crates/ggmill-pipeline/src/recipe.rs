@@ -17,7 +17,7 @@ use crate::source::{Checkpoint, GgufCheckpoint, SourceTensor};
 /// recipe and still need one plan and one pass over the sources.
 ///
 /// ```
-/// use ggmill_core::{GgmlType, Gguf, MetadataBuf, Shape};
+/// use ggmill_core::{GgmlType, Header, MetadataBuf, Shape};
 /// use ggmill_pipeline::{Encoding, Expression, MemorySource, Recipe, RecipeTensor, RunOptions, run};
 /// let mut source = MemorySource::new();
 /// source.add("w", GgmlType::I8, Shape::new(&[2, 2])?, vec![1, 2, 3, 4])?;
@@ -27,7 +27,7 @@ use crate::source::{Checkpoint, GgufCheckpoint, SourceTensor};
 /// let recipe = Recipe::new(metadata, vec![RecipeTensor::new("w.turned", turned)]);
 /// let plan = recipe.plan(&source)?;
 /// let file = run(&plan, &source, Vec::new(), &RunOptions::default(), &mut |_| std::ops::ControlFlow::Continue(()))?;
-/// assert_eq!(Gguf::parse(&file)?.tensor("w.turned")?.ggml_type(), GgmlType::F16);
+/// assert_eq!(Header::parse(&file)?.tensor("w.turned")?.ggml_type(), GgmlType::F16);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -89,10 +89,9 @@ impl Form {
     /// written.
     fn of(model: &Model) -> Self {
         let Some(first) = model.parts().first() else { return Self::default() };
-        let index = first.index();
-        let is_padded = |len: u64| len > index.header_len() && len == index.data_offset();
+        let is_padded = |len: u64| len > first.header_len() && len == first.data_offset();
         let padded = first.tensors().is_empty() && first.file_len().is_some_and(is_padded);
-        Self { version_2: index.version() == 2, endian: index.endian(), pad_header: padded }
+        Self { version_2: first.version() == 2, endian: first.endian(), pad_header: padded }
     }
 }
 
@@ -211,7 +210,7 @@ impl Plan {
         let failed = |error| Error::caused(ErrorKind::Misuse, error);
         let mut decoder = Decoder::new(Some(self.layout.total_len()), &Limits::default());
         decoder.feed(self.layout.header()).map_err(failed)?;
-        Ok(Model::from_header(decoder.finish().map_err(failed)?, Vec::new()))
+        Ok(Model::from_header(decoder.finish().map_err(failed)?))
     }
 
     /// Returns the name of the file by the naming convention ([`suggested_file_name`]). Fails if

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use ggmill::core::Part;
+use ggmill::core::Header;
 use ggmill::{Endian, GgmlType, OpenOptions, RawStr, Shape, Value, ValueType, inspect, io, quant};
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -37,7 +37,7 @@ impl OpenModel {
     }
 
     /// Calls `work` with one of the files.
-    fn part<R>(&self, part: usize, work: impl FnOnce(&Part) -> R) -> Result<R> {
+    fn part<R>(&self, part: usize, work: impl FnOnce(&Header<'_>) -> R) -> Result<R> {
         let model = self.open()?;
         let part = model.core().parts().get(part).ok_or_else(|| Failure::misuse("no such file"))?;
         Ok(work(part))
@@ -47,12 +47,12 @@ impl OpenModel {
 #[pymethods]
 impl OpenModel {
     #[new]
-    #[pyo3(signature = (path, *, mmap = true, alone = false, salvage = false))]
-    fn new(py: Python<'_>, path: PathBuf, mmap: bool, alone: bool, salvage: bool) -> Result<Self> {
-        let is_mapped = mmap && !salvage;
+    #[pyo3(signature = (path, *, mmap = true, alone = false, damaged = false))]
+    fn new(py: Python<'_>, path: PathBuf, mmap: bool, alone: bool, damaged: bool) -> Result<Self> {
+        let is_mapped = mmap && !damaged;
         let model = py.detach(|| -> Result<ggmill::Model> {
-            if salvage {
-                Ok(ggmill::Model::salvage(&path)?)
+            if damaged {
+                Ok(ggmill::Model::open_damaged(&path)?)
             } else if mmap {
                 memory::map(&path, alone)
             } else {
@@ -98,7 +98,7 @@ impl OpenModel {
 
     /// Returns the version of the format.
     fn version(&self) -> Result<u32> {
-        Ok(self.open()?.core().index().version())
+        Ok(self.open()?.core().header().version())
     }
 
     /// Returns `true` if the files are big-endian.
@@ -110,9 +110,8 @@ impl OpenModel {
     /// the alignment, all in bytes.
     fn layout(&self, part: usize) -> Result<(Option<u64>, u64, u64, u64)> {
         self.part(part, |part| {
-            let index = part.index();
-            let alignment = index.alignment().get();
-            (part.file_len(), index.header_len(), index.data_offset(), u64::from(alignment))
+            let alignment = part.alignment().get();
+            (part.file_len(), part.header_len(), part.data_offset(), u64::from(alignment))
         })
     }
 
@@ -175,11 +174,11 @@ impl OpenModel {
     fn bytes<'py>(&self, py: Python<'py>, part: usize) -> Result<Bound<'py, PyArray1<u8>>> {
         memory::view(py, &self.open()?, |model| {
             let part = model.parts().get(part);
-            part.map(Part::bytes).ok_or_else(|| Failure::misuse("no such file"))
+            part.map(Header::bytes).ok_or_else(|| Failure::misuse("no such file"))
         })
     }
 
-    /// Returns messages about the damage in a file that was salvaged.
+    /// Returns messages about the damage in a file that was opened as damaged.
     fn faults(&self) -> Result<Vec<String>> {
         Ok(self.open()?.core().faults().map(ToString::to_string).collect())
     }

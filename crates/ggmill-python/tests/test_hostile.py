@@ -43,7 +43,7 @@ def is_valid(path: Path) -> bool:
 def test_broken_files_raise(corpus: list[Path]) -> None:
     opened, refused = 0, 0
     for path in corpus:
-        for options in ({"mmap": True}, {"mmap": False}, {"salvage": True}):
+        for options in ({"mmap": True}, {"mmap": False}, {"damaged": True}):
             try:
                 read_everything(path, **options)
             except ggmill.Error as error:
@@ -52,7 +52,7 @@ def test_broken_files_raise(corpus: list[Path]) -> None:
                 assert path.name in str(error) or error.path is None
             else:
                 opened += 1
-                assert is_valid(path) or "salvage" in options, path
+                assert is_valid(path) or "damaged" in options, path
         ggmill.check(path, data=True)
     assert opened > 20 and refused > 50
 
@@ -77,10 +77,10 @@ def test_every_truncation_raises(mobilenet: Path, tmp_path: Path) -> None:
         path.unlink()
 
 
-def test_salvage(mobilenet: Path, tmp_path: Path) -> None:
+def test_damaged(mobilenet: Path, tmp_path: Path) -> None:
     path = tmp_path / "cut.gguf"
     path.write_bytes(mobilenet.read_bytes()[:20000])
-    model = ggmill.open(path, salvage=True)
+    model = ggmill.open(path, damaged=True)
     assert len(model.faults) > 0
     assert model.metadata["general.architecture"] == "mobilenetv3-small"
     assert model.tensors["features.0.0.weight"].dequantize().shape == (16, 3, 3, 3)

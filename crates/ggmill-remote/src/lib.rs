@@ -4,7 +4,7 @@
 //! |---|---|
 //! | parse an address | [`Location::parse`] |
 //! | open a model, with all its shards | [`Client::open`] |
-//! | open one file without its shards, or a damaged one | [`Client::open_alone`], [`Client::salvage`] |
+//! | open one file without its shards, or a damaged one | [`Client::open_alone`], [`Client::open_damaged`] |
 //! | read any file by position | [`Client::open_file`], [`RemoteFile`] |
 //! | list a repository of the Hub | [`Client::list`], [`Repository::models`] |
 //! | get the locations of all shards of a set | [`Location::siblings`] |

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use ggmill_core::{Model, RawStr, ReadAt as _, ShardName, Split};
+use ggmill_core::{Header, Model, RawStr, ReadAt as _, ShardName, Split};
 
 use crate::client::Client;
 use crate::error::{Detail, Error, ErrorKind, Missing, Result};
@@ -12,11 +12,6 @@ use crate::file::{
     Chunk, FIRST_REQUEST, FIRST_REQUEST_OF_SHARD, HeaderRead, RemoteFile, Target, read_header,
 };
 use crate::location::Location;
-
-/// A header with its bytes.
-type Header = ggmill_core::Gguf<Vec<u8>>;
-/// A fault of a file.
-type Fault = ggmill_core::Error;
 
 /// Shards that are requested in parallel.
 const MAX_PARALLEL: usize = 8;
@@ -62,9 +57,9 @@ impl Client {
     /// Opens the readable part of a file that may be damaged or truncated. Its faults are the reasons for
     /// which [`open_alone`](Self::open_alone) would fail. Fails if the file cannot be read or does not
     /// begin like a GGUF file.
-    pub fn salvage(&self, location: &Location) -> Result<Model> {
-        let (header, faults, file) = self.header(location, FIRST_REQUEST)?;
-        model_of(header, faults, file)
+    pub fn open_damaged(&self, location: &Location) -> Result<Model> {
+        let (header, file) = self.header(location, FIRST_REQUEST)?;
+        Ok(Model::from_header(header.with_source(file)))
     }
 
     /// Opens a file of any format for reads by position. Sends one request, which returns the length.
@@ -73,38 +68,36 @@ impl Client {
         Ok(RemoteFile::new(first.target, Chunk { start: 0, bytes: first.bytes }))
     }
 
-    /// Reads the header of one file, from the cache if possible. Returns it with its faults and the file.
-    fn header(&self, location: &Location, first: u64) -> Result<(Header, Vec<Fault>, RemoteFile)> {
+    /// Reads the header of one file, from the cache if possible. Returns it with its faults, and the file.
+    fn header(&self, location: &Location, first: u64) -> Result<(Header<'static>, RemoteFile)> {
         let cache = self.options().cache.as_ref();
         let address = self.address(location)?.to_text();
         let cached = cache.and_then(|cache| cache.load(&address));
         let HeaderRead { file, decoder, was_cached } =
             read_header(self, location, first, cached.as_ref())?;
-        let (header, faults) =
-            decoder.salvage().map_err(|error| Error::of_core(file.target().name(), error, None))?;
+        let header = decoder
+            .finish_damaged()
+            .map_err(|error| Error::of_core(file.target().name(), error, None))?;
         if let Some(cache) = cache.filter(|_| !was_cached)
             && let Some(entry) = file.target().cache_entry(header.bytes())
         {
             cache.store(&address, &entry);
         }
-        Ok((header, faults, file))
+        Ok((header, file))
     }
 
     /// Opens one file without faults. Returns the model, and the location at the commit that was found.
     fn open_one(&self, location: &Location, first: u64) -> Result<(Model, Location)> {
-        let (header, faults, file) = self.header(location, first)?;
-        // The maximum: the first fault is that of the first missing tensor, not of the last.
-        let is_truncated = |fault: &&Fault| fault.kind() == ggmill_core::ErrorKind::Truncated;
-        let needed = faults.iter().filter(is_truncated).filter_map(Fault::needed_length).max();
-        let missing = needed
-            .filter(|&needed| needed > file.len())
-            .map(|needed| Missing { len: file.len(), needed });
-        if let Some(fault) = faults.into_iter().next() {
-            let missing = missing.filter(|_| is_truncated(&&fault));
+        let (mut header, file) = self.header(location, first)?;
+        let needed = header.needed_len();
+        if let Some(fault) = header.take_faults().into_iter().next() {
+            let missing = needed
+                .filter(|_| fault.kind() == ggmill_core::ErrorKind::Truncated)
+                .map(|needed| Missing { len: file.len(), needed });
             return Err(Error::of_core(file.target().name(), fault, missing));
         }
         let found = file.target().location();
-        Ok((model_of(header, Vec::new(), file)?, found))
+        Ok((Model::from_header(header.with_source(file)), found))
     }
 
     /// Opens the other shards of a set and combines all.
@@ -165,10 +158,4 @@ impl Client {
         }
         Model::from_shards(shards).map_err(|error| Error::of_core(&found.to_string(), error, None))
     }
-}
-
-fn model_of(header: Header, faults: Vec<Fault>, file: RemoteFile) -> Result<Model> {
-    let name = file.target().name().to_owned();
-    let model = Model::from_header(header, faults).with_source(file);
-    model.map_err(|error| Error::of_core(&name, error, None))
 }

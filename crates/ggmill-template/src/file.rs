@@ -133,7 +133,7 @@ impl ModelTemplate {
 pub fn model_templates(metadata: &Metadata<'_>) -> Vec<ModelTemplate> {
     let base = keys::TOKENIZER_CHAT_TEMPLATE;
     let mut found = Vec::new();
-    for entry in metadata.iter() {
+    for entry in metadata {
         let Ok(key) = std::str::from_utf8(entry.key().as_bytes()) else { continue };
         let name = match key.strip_prefix(base) {
             Some("") => None,

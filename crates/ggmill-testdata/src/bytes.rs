@@ -6,13 +6,13 @@ use ggmill_core::{Endian, ValueType};
 /// automatically, so that a file can have exactly one fault.
 ///
 /// ```
-/// use ggmill_core::{Endian, Gguf};
+/// use ggmill_core::{Endian, Header};
 /// use ggmill_testdata::bytes::{FileBytes, Value};
 ///
 /// let mut file = FileBytes::new(3, Endian::Big);
 /// file.head(1, 1).pair("general.architecture", &Value::from("llama")).tensor("a", &[2], 0, 0).pad(32).raw(&[0; 8]);
-/// let model = Gguf::parse(file.as_bytes())?;
-/// assert_eq!(model.index().endian(), Endian::Big);
+/// let model = Header::parse(file.as_bytes())?;
+/// assert_eq!(model.endian(), Endian::Big);
 /// assert_eq!(model.tensor("a")?.data()?.len(), 8);
 /// # Ok::<(), ggmill_core::Error>(())
 /// ```

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use ggmill_core::{Builder, ByteSize, Gguf, Metadata, MetadataBuf};
+use ggmill_core::{Builder, ByteSize, Header, Metadata, MetadataBuf};
 
 use crate::decode::Texts;
 use crate::error::{Error, ErrorKind};
@@ -124,7 +124,7 @@ impl Tokenizer {
         let malformed =
             |error: &ggmill_core::Error| Error::new(ErrorKind::Malformed, error.to_string());
         let plan = Builder::new().metadata(metadata).plan().map_err(|error| malformed(&error))?;
-        let file = Gguf::parse(plan.header()).map_err(|error| malformed(&error))?;
+        let file = Header::parse(plan.header()).map_err(|error| malformed(&error))?;
         Self::from_metadata(&file.metadata())
     }
 

@@ -1,13 +1,13 @@
 //! Other metadata for a file: a new header, and how much of the file it replaces.
 
-use ggmill_core::{FilledHeader, Gguf, HeaderEdit, MetadataBuf, Part, keys};
+use ggmill_core::{FilledHeader, Header, HeaderEdit, MetadataBuf, keys};
 
 use crate::failure::Failure;
 use crate::record::{Fields, Record};
 
 /// The input has the keys to remove, pairs of keys to rename, and the entries to set as the header of
 /// a file of its own. The record has how many bytes of the file are replaced, and the header.
-pub(crate) fn edit(part: &Part, input: &[u8], in_place: bool) -> Result<Record, Failure> {
+pub(crate) fn edit(part: &Header<'_>, input: &[u8], in_place: bool) -> Result<Record, Failure> {
     let header = HeaderEdit::of(part);
     if let Some(fault) = part.faults().first() {
         return Err(Failure::new("misuse", format_args!("the file has faults: {fault}")));
@@ -51,7 +51,7 @@ pub(crate) fn edit(part: &Part, input: &[u8], in_place: bool) -> Result<Record, 
     Ok(record)
 }
 
-fn edited(part: &Part, input: &[u8]) -> Result<MetadataBuf, Failure> {
+fn edited(part: &Header<'_>, input: &[u8]) -> Result<MetadataBuf, Failure> {
     let broken = || Failure::misuse("the edits are truncated");
     let missing = |key: &[u8]| {
         let key = ggmill_core::RawStr::new(key);
@@ -76,8 +76,8 @@ fn edited(part: &Part, input: &[u8]) -> Result<MetadataBuf, Failure> {
             return Err(missing(from));
         }
     }
-    let set = Gguf::parse(fields.0)?;
-    for entry in set.metadata().iter() {
+    let set = Header::parse(fields.0)?;
+    for entry in set.metadata() {
         metadata.set(entry.key().as_bytes(), entry.value()?);
     }
     Ok(metadata)

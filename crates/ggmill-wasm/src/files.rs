@@ -3,7 +3,7 @@
 #[cfg(feature = "tokenize")]
 use std::cell::OnceCell;
 
-use ggmill_core::{Decoder, Limits, Model, Part, Progress};
+use ggmill_core::{Decoder, Limits, Model, Header, Progress};
 #[cfg(feature = "tokenize")]
 use ggmill_tokenizer::{Error, Tokenizer};
 
@@ -77,17 +77,12 @@ impl Files {
     }
 
     /// Ends reading: a model without faults, or with all that can be known of a damaged one.
-    pub(crate) fn finish(&mut self, number: u32, salvage: bool) -> Result<Record, Failure> {
+    pub(crate) fn finish(&mut self, number: u32, damaged: bool) -> Result<Record, Failure> {
         let Some(File::Reading(decoder)) = self.take(number) else {
             return Err(Failure::misuse("the file is not being read"));
         };
-        let model = if salvage {
-            let (header, faults) = decoder.salvage()?;
-            Model::from_header(header, faults)
-        } else {
-            Model::from_header(decoder.finish()?, Vec::new())
-        };
-        Ok(self.add(model.into()))
+        let header = if damaged { decoder.finish_damaged()? } else { decoder.finish()? };
+        Ok(self.add(Model::from_header(header).into()))
     }
 
     /// Makes one model of the shards of a set, which are gone then.
@@ -128,7 +123,7 @@ impl Files {
     }
 
     /// One file of a model.
-    pub(crate) fn part(&self, number: u32, part: u64) -> Result<&Part, Failure> {
+    pub(crate) fn part(&self, number: u32, part: u64) -> Result<&Header<'_>, Failure> {
         let parts = self.model(number)?.parts();
         let part = usize::try_from(part).ok().and_then(|part| parts.get(part));
         part.ok_or_else(|| Failure::misuse("the model has no such file"))

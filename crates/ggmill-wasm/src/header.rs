@@ -1,19 +1,18 @@
 //! What a header says, as records.
 
-use ggmill_core::{Endian, GgmlType, HeaderEdit, Model, Part, Value, ValueType};
+use ggmill_core::{Endian, GgmlType, HeaderEdit, Model, Header, Value, ValueType};
 
 use crate::failure::{self, Failure};
 use crate::record::Record;
 
 /// What there is in a file, beside its entries and tensors.
-pub(crate) fn facts(part: &Part) -> Record {
-    let index = part.index();
+pub(crate) fn facts(part: &Header<'_>) -> Record {
     let mut record = Record::default();
-    record.u32(index.version());
-    record.u8(u8::from(index.endian() == Endian::Big));
-    record.u32(index.alignment().get());
-    record.u64(index.header_len());
-    record.u64(index.data_offset());
+    record.u32(part.version());
+    record.u8(u8::from(part.endian() == Endian::Big));
+    record.u32(part.alignment().get());
+    record.u64(part.header_len());
+    record.u64(part.data_offset());
     record.maybe(part.file_len());
     record.u64(HeaderEdit::of(part).tensor_infos_offset());
     record.u8(u8::from(part.header_fault().is_none()));
@@ -23,11 +22,11 @@ pub(crate) fn facts(part: &Part) -> Record {
 
 /// The keys of a file with the types of their values: of an array also that of its elements, and how
 /// many there are.
-pub(crate) fn entries(part: &Part) -> Record {
+pub(crate) fn entries(part: &Header<'_>) -> Record {
     let metadata = part.metadata();
     let mut record = Record::default();
     record.count(metadata.len());
-    for entry in metadata.iter() {
+    for entry in &metadata {
         record.text(entry.key().as_bytes());
         record.u32(entry.value_type().0);
         let array = (entry.value_type() == ValueType::ARRAY).then(|| entry.value().ok());
@@ -39,7 +38,7 @@ pub(crate) fn entries(part: &Part) -> Record {
 }
 
 /// The value of an entry, by its number.
-pub(crate) fn value(part: &Part, number: u64) -> Result<Record, Failure> {
+pub(crate) fn value(part: &Header<'_>, number: u64) -> Result<Record, Failure> {
     let entry = usize::try_from(number).ok().and_then(|number| part.metadata().iter().nth(number));
     let value = entry.ok_or_else(|| Failure::misuse("the file has no such entry"))?.value()?;
     let mut record = Record::default();
@@ -70,8 +69,8 @@ pub(crate) fn tensors(model: &Model) -> Record {
     record
 }
 
-/// The faults of a file that was salvaged.
-pub(crate) fn faults(part: &Part) -> Record {
+/// The faults of a file that was opened as damaged.
+pub(crate) fn faults(part: &Header<'_>) -> Record {
     let mut record = Record::default();
     record.count(part.faults().len());
     for fault in part.faults() {

@@ -1,12 +1,12 @@
 //! The file name that metadata give a file.
 
-use ggmill_core::{Model, Part, Split, size_label, suggested_file_name};
+use ggmill_core::{Model, Header, Split, size_label, suggested_file_name};
 
 use crate::failure::Failure;
 use crate::record::Record;
 
 /// The name of a file of a model, which is that of a shard where it says that it is one.
-pub(crate) fn name(model: &Model, part: &Part) -> Result<Record, Failure> {
+pub(crate) fn name(model: &Model, part: &Header<'_>) -> Result<Record, Failure> {
     let label = size_label(model.tensors().iter().map(|tensor| (tensor.name(), tensor.shape())));
     let split = part.split()?.filter(Split::is_part);
     let name = suggested_file_name(&model.metadata(), label, split)

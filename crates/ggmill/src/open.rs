@@ -40,8 +40,8 @@ impl Model {
 
     /// Opens as much as is readable of one file that is damaged or truncated. Fails if the file
     /// cannot be read, or is not GGUF at all. Tensors of such a model can lie outside the file.
-    pub fn salvage(path: impl AsRef<Path>) -> Result<Self> {
-        OpenOptions::new().salvage(path)
+    pub fn open_damaged(path: impl AsRef<Path>) -> Result<Self> {
+        OpenOptions::new().open_damaged(path)
     }
 }
 
@@ -105,7 +105,7 @@ impl OpenOptions {
                 && error.path().is_some_and(|cut| {
                     display_path(cut).to_string() == display_path(path).to_string()
                 });
-            match is_cut.then(|| self.salvage(path)) {
+            match is_cut.then(|| self.open_damaged(path)) {
                 Some(Ok(model)) => Ok((model, Some(error))),
                 _ => Err(error),
             }
@@ -120,30 +120,30 @@ impl OpenOptions {
         }
     }
 
-    /// Opens as much as is readable of one file: see [`Model::salvage`].
-    pub fn salvage(&self, path: impl AsRef<Path>) -> Result<Model> {
+    /// Opens as much as is readable of one file: see [`Model::open_damaged`].
+    pub fn open_damaged(&self, path: impl AsRef<Path>) -> Result<Model> {
         let path = path.as_ref();
-        self.salvage_core(path).map(|model| Model::at(model, path))
+        self.open_damaged_core(path).map(|model| Model::at(model, path))
     }
 
-    pub(crate) fn salvage_core(&self, path: &Path) -> Result<ggmill_core::Model> {
+    pub(crate) fn open_damaged_core(&self, path: &Path) -> Result<ggmill_core::Model> {
         if is_remote(path) {
-            return self.salvage_remote(path);
+            return self.open_damaged_remote(path);
         }
-        ggmill_io::salvage(path).map_err(explained)
+        ggmill_io::open_damaged(path).map_err(explained)
     }
 
     /// Opens as much as is readable of one file. If it is not GGUF, returns what `not_gguf` makes of
     /// the error and the first bytes.
-    pub(crate) fn salvage_or<T>(
+    pub(crate) fn open_damaged_or<T>(
         &self,
         path: &Path,
         not_gguf: impl FnOnce(&ggmill_core::Error, &[u8]) -> T,
     ) -> Result<Result<ggmill_core::Model, T>> {
         if is_remote(path) {
-            return self.salvage_remote_or(path, not_gguf);
+            return self.open_damaged_remote_or(path, not_gguf);
         }
-        match ggmill_io::salvage(path) {
+        match ggmill_io::open_damaged(path) {
             Ok(model) => Ok(Ok(model)),
             Err(error) => match error.format_error() {
                 Some(format) => Ok(Err(not_gguf(format, &beginning(path).unwrap_or_default()))),
@@ -211,9 +211,9 @@ mod remote {
                 .map_err(|error| explained(&client, &location, error))
         }
 
-        pub(super) fn salvage_remote(&self, path: &Path) -> Result<ggmill_core::Model> {
+        pub(super) fn open_damaged_remote(&self, path: &Path) -> Result<ggmill_core::Model> {
             let (client, location) = self.location(path)?;
-            client.salvage(&location).map_err(|error| explained(&client, &location, error))
+            client.open_damaged(&location).map_err(|error| explained(&client, &location, error))
         }
 
         /// Returns the addresses of the GGUF files of a repository or of a directory in one, each
@@ -231,13 +231,13 @@ mod remote {
             Ok(files.map(|file| location.join(&file.path).to_address().into()).collect())
         }
 
-        pub(super) fn salvage_remote_or<T>(
+        pub(super) fn open_damaged_remote_or<T>(
             &self,
             path: &Path,
             not_gguf: impl FnOnce(&ggmill_core::Error, &[u8]) -> T,
         ) -> Result<Result<ggmill_core::Model, T>> {
             let (client, location) = self.location(path)?;
-            match client.salvage(&location) {
+            match client.open_damaged(&location) {
                 Ok(model) => Ok(Ok(model)),
                 Err(error) => match error.format_error() {
                     Some(format) => {
@@ -316,7 +316,7 @@ impl OpenOptions {
         Self::refused(path)
     }
 
-    fn salvage_remote(&self, path: &Path) -> Result<ggmill_core::Model> {
+    fn open_damaged_remote(&self, path: &Path) -> Result<ggmill_core::Model> {
         Self::refused(path)
     }
 
@@ -328,7 +328,7 @@ impl OpenOptions {
         Self::refused(path)
     }
 
-    fn salvage_remote_or<T>(
+    fn open_damaged_remote_or<T>(
         &self,
         path: &Path,
         _: impl FnOnce(&ggmill_core::Error, &[u8]) -> T,

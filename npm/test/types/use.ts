@@ -12,7 +12,7 @@ import {
 
 export async function native(file: File): Promise<number> {
   setWasm({ reader: new URL("https://example.org/reader.wasm") });
-  const model: Model = await open(file, { salvage: true });
+  const model: Model = await open(file, { damaged: true });
   const value: Value | undefined = model.metadata.get("general.name");
   if (typeof value === "string") value.length;
   const values: Float32Array = (await model.tensor("w")?.values({ start: 0, end: 4 })) ?? new Float32Array();

@@ -92,13 +92,13 @@ impl Architecture {
     ///
     /// ```
     /// use ggmill_arch::Architecture;
-    /// use ggmill_core::{Builder, Gguf, MetadataBuf};
+    /// use ggmill_core::{Builder, Header, MetadataBuf};
     /// let mut metadata = MetadataBuf::new();
     /// for (key, value) in [("block_count", 2u32), ("embedding_length", 32), ("attention.head_count", 4)] {
     ///     metadata.set(&format!("llama.{key}"), value);
     /// }
     /// let file = Builder::new().metadata(metadata).plan()?.header().to_vec();
-    /// let file = Gguf::parse(&file)?;
+    /// let file = Header::parse(&file)?;
     /// let llama = Architecture::builtin("llama").ok_or("built in")?;
     /// let found = llama.reversed(file.metadata(), &[], Some("LlamaForCausalLM"), &|_| None, None);
     /// assert_eq!(found[0].config["hidden_size"], 32);
@@ -324,7 +324,7 @@ fn plain(name: &str) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use ggmill_core::{Builder, Gguf, MetadataBuf};
+    use ggmill_core::{Builder, Header, MetadataBuf};
 
     use super::*;
 
@@ -340,7 +340,7 @@ mod tests {
             metadata.set(format!("x.{key}"), u32::try_from(*value).unwrap());
         }
         let file = Builder::new().metadata(metadata).plan().unwrap().header().to_vec();
-        let file = Gguf::parse(&file).unwrap();
+        let file = Header::parse(&file).unwrap();
         let mut found = architecture.reversed(file.metadata(), &[], None, &|_| None, None);
         assert_eq!(found.len(), 1);
         found.remove(0).config

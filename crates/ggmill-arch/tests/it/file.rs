@@ -1,7 +1,7 @@
 //! Finished files against descriptions: numbers read back from metadata, tensors compared.
 
 use ggmill_arch::{Architecture, Demand, Difference, ErrorKind};
-use ggmill_core::{Builder, Gguf, MetadataBuf, Shape};
+use ggmill_core::{Builder, Header, MetadataBuf, Shape};
 
 /// Blocks that differ: the width of each, whether it has a gate, and states in those without
 /// attention.
@@ -67,7 +67,7 @@ const WHOLE: [(&str, &[u64]); 7] = [
 fn differences(tensors: &[(&str, &[u64])]) -> Vec<String> {
     let architecture = Architecture::parse(DIFFERENT).unwrap();
     let file = header(&metadata(), tensors);
-    let file = Gguf::parse(&file).unwrap();
+    let file = Header::parse(&file).unwrap();
     let model = architecture.resolve_file(file.metadata()).unwrap();
     let tensors: Vec<_> = file.tensors().iter().collect();
     let shown = |difference: &Difference<'_>| match difference {
@@ -105,7 +105,7 @@ fn what_the_metadata_lack_or_have_wrong_is_named() {
     let architecture = Architecture::parse(DIFFERENT).unwrap();
     let resolve = |metadata: &MetadataBuf| {
         let file = header(metadata, &[]);
-        let file = Gguf::parse(&file).unwrap();
+        let file = Header::parse(&file).unwrap();
         architecture
             .resolve_file(file.metadata())
             .map(|_| ())
@@ -148,7 +148,7 @@ fn what_the_metadata_lack_or_have_wrong_is_named() {
     );
 
     let empty = header(&MetadataBuf::new(), &[]);
-    let empty = Gguf::parse(&empty).unwrap();
+    let empty = Header::parse(&empty).unwrap();
     let missing: Vec<_> = architecture
         .missing_keys(empty.metadata())
         .iter()
@@ -168,7 +168,7 @@ fn every_description_answers_metadata_that_are_absurd() {
                 metadata.set(key.name, number);
             }
             let file = header(&metadata, &[]);
-            let file = Gguf::parse(&file).unwrap();
+            let file = Header::parse(&file).unwrap();
             // An answer, whichever: no panic and no wait.
             if let Err(error) = architecture.resolve_file(file.metadata()) {
                 assert!(error.to_string().starts_with("architecture "), "{error}");

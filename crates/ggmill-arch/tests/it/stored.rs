@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use ggmill_arch::ErrorKind;
 use ggmill_arch::graph::{Graph, STEPS_KEY, VERSION_KEY};
-use ggmill_core::{Builder, Gguf, MetadataBuf};
+use ggmill_core::{Builder, Header, MetadataBuf};
 
 /// Tensors by what their names say: `w_8x16` has the dimensions 8 and 16.
 fn dimensions(name: &str) -> Option<Vec<u64>> {
@@ -646,7 +646,7 @@ fn stored(set: impl Fn(&mut MetadataBuf)) -> Option<Result<Graph, ggmill_arch::E
     let mut metadata = MetadataBuf::new();
     set(&mut metadata);
     let plan = Builder::new().metadata(metadata).plan().unwrap();
-    let file = Gguf::parse(plan.header()).unwrap();
+    let file = Header::parse(plan.header()).unwrap();
     Graph::stored(file.metadata(), &dimensions)
 }
 

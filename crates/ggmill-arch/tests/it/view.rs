@@ -5,7 +5,7 @@ use ggmill_arch::{
     Architecture, Catalogue, ComputeKind, ComputeLayer, ComputeNode, ComputeNumbers, ComputeSpec,
     MixtureTraits, ModelView, Role,
 };
-use ggmill_core::{Builder, Endian, FileType, Gguf, MetadataBuf};
+use ggmill_core::{Builder, Endian, FileType, Header, MetadataBuf};
 use serde_json::{Value as Json, json};
 
 /// Configurations of the checkpoints that descriptions are for.
@@ -33,9 +33,11 @@ fn configurations() -> Vec<Json> {
     ]
 }
 
-fn file(metadata: MetadataBuf, endian: Endian) -> Gguf<Vec<u8>> {
-    Gguf::parse(Builder::new().endian(endian).metadata(metadata).plan().unwrap().header().to_vec())
-        .unwrap()
+fn file(metadata: MetadataBuf, endian: Endian) -> Header<'static> {
+    Header::parse(
+        Builder::new().endian(endian).metadata(metadata).plan().unwrap().header().to_vec(),
+    )
+    .unwrap()
 }
 
 /// What the views of every crate ask for.

@@ -79,19 +79,19 @@ fn median(mut times: Vec<f64>) -> f64 {
 
 /// Inside one process, where both open the file as the commands do, and as whole programs.
 fn header(program: &Path, path: &Path) -> Done {
-    let (mut opening, mut salvaging, mut checking) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut opening, mut opening_damaged, mut checking) = (Vec::new(), Vec::new(), Vec::new());
     let (mut inspect, mut check_it) = (Vec::new(), Vec::new());
     for _ in 0..5 * ROUNDS {
         opening.push(seconds(|| {
             black_box(ggmill_io::open_alone(path)?);
             Ok(())
         })?);
-        salvaging.push(seconds(|| {
-            black_box(ggmill_io::salvage(path)?);
+        opening_damaged.push(seconds(|| {
+            black_box(ggmill_io::open_damaged(path)?);
             Ok(())
         })?);
         checking.push(seconds(|| {
-            let model = ggmill_io::salvage(path)?;
+            let model = ggmill_io::open_damaged(path)?;
             black_box(check(&Input::new(&model.parts()[0]), &Options::default()));
             Ok(())
         })?);
@@ -100,7 +100,7 @@ fn header(program: &Path, path: &Path) -> Done {
     }
     let (opening, checking) = (median(opening), median(checking));
     println!("| {}, opened by reading | {:.2} ms |", path.display(), opening * 1e3);
-    println!("| opened as `check` does | {:.2} ms |", median(salvaging) * 1e3);
+    println!("| opened as `check` does | {:.2} ms |", median(opening_damaged) * 1e3);
     println!("| opened and checked | {:.2} ms | {:.2}× |", checking * 1e3, checking / opening);
     let (inspect, check_it) = (median(inspect), median(check_it));
     println!("| `inspect`, the whole program | {:.2} ms |", inspect * 1e3);

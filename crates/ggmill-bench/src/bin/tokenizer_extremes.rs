@@ -12,7 +12,7 @@
 use std::error::Error;
 use std::num::NonZeroUsize;
 
-use ggmill_core::Gguf;
+use ggmill_core::Header;
 use ggmill_tokenizer::{EncodeOptions, Tokenizer};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -26,7 +26,7 @@ fn main() -> Done<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [model, text] = &*arguments else { return Err("expected MODEL.gguf TEXT".into()) };
     let model = std::fs::read(model)?;
-    let tokenizer = Tokenizer::from_metadata(&Gguf::parse(&model)?.metadata())?;
+    let tokenizer = Tokenizer::from_metadata(&Header::parse(&model)?.metadata())?;
     let options = EncodeOptions::new();
     let mut ids = Vec::new();
     let mut one = |text: &[u8]| {

@@ -19,7 +19,7 @@ use std::error::Error;
 use std::fs;
 use std::hint::black_box;
 
-use ggmill_core::Gguf;
+use ggmill_core::Header;
 use ggmill_tokenizer::{DecodeOptions, EncodeOptions, LoadOptions, Tokenizer};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -41,7 +41,7 @@ fn main() -> Done<()> {
             "-" => LoadOptions::new(),
             name => LoadOptions::new().pre(name),
         };
-        let file = Gguf::parse(&model)?;
+        let file = Header::parse(&model)?;
         Ok::<_, Box<dyn Error>>(Tokenizer::with_options(&file.metadata(), &options)?)
     };
     let before = resident()?;

@@ -329,7 +329,7 @@ fn absent(key: &str, by_loader: bool) -> String {
 /// Checks the types of the keys in the description, and returns `true` if they are correct.
 fn types(input: &Input<'_>, architecture: &Architecture, out: &mut Findings<'_>) -> bool {
     let mut fit = true;
-    for entry in input.metadata().iter() {
+    for entry in input.metadata() {
         let Some((single, element)) =
             entry.key().to_str().ok().and_then(|key| architecture.key_types(key))
         else {

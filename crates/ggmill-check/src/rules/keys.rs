@@ -86,7 +86,7 @@ rules! { Keys;
 }
 
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
-    for entry in input.metadata().iter() {
+    for entry in input.metadata() {
         spelling(input, &entry, out);
     }
     duplicates(input, out);

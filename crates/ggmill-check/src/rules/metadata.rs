@@ -293,7 +293,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
             "the key is missing".into()
         });
     }
-    for entry in input.metadata().iter() {
+    for entry in input.metadata() {
         types(&entry, out);
         if let Ok(value) = entry.value() {
             content(&entry, &value, out);
@@ -304,7 +304,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         && input.is_first()
         && input.metadata().get(keys::GENERAL_ALIGNMENT).is_none()
     {
-        let alignment = input.index().alignment().get();
+        let alignment = input.part.alignment().get();
         out.add_fixable(&NO_ALIGNMENT, Place::missing(keys::GENERAL_ALIGNMENT), || {
             (
                 "the key is missing".into(),

@@ -91,7 +91,7 @@ const LANGUAGES: &str = "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm b
      sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu";
 
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
-    for entry in input.metadata().iter() {
+    for entry in input.metadata() {
         let Some(name) = entry.key().to_str().ok().and_then(|key| key.strip_prefix("general."))
         else {
             continue;

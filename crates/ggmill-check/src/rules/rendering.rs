@@ -231,7 +231,7 @@ mod run {
                 }
             }
         }
-        for entry in metadata.iter() {
+        for entry in &metadata {
             let Some(name) = entry.key().as_bytes().strip_prefix(base.as_bytes()) else { continue };
             if !listed.iter().any(|known| known.as_bytes() == name) {
                 out.add(&NAMES, Place::key(&entry), || {

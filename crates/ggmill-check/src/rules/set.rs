@@ -50,7 +50,7 @@ const TEXT: &[Part] = &[
 /// # let mut metadata = MetadataBuf::new();
 /// # metadata.set("tokenizer.chat_template", "{% if %}");
 /// # let file = Builder::new().metadata(metadata).plan()?.header().to_vec();
-/// let model = Model::salvage(file)?;
+/// let model = Model::open_damaged(file)?;
 /// let (files, options) = ([Input::new(&model.parts()[0])], Options::default());
 /// let count = |set: RuleSet| set.check_files(&files, None, &options)[0].counts().len();
 /// assert!(concerns_text(&files, &options) && count(RuleSet::TEXT) == 1);

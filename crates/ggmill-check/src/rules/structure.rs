@@ -111,7 +111,7 @@ pub(super) fn not_gguf() -> &'static Rule {
 }
 
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
-    let index = input.index();
+    let header = input.part;
     if let Some(fault) = input.header_fault() {
         // A more complete download does not help with absurd lengths.
         let absurd = fault.needed_length().is_some_and(|length| length > MAX_FILE_LEN)
@@ -123,19 +123,19 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
         };
         out.add(rule, Place::fault(fault), || fault.message().to_string());
     }
-    if index.has_swapped_magic() {
+    if header.has_swapped_magic() {
         out.add_fixable(&SWAPPED_MAGIC, Place::at(0), || {
             ("begins with \"FUGG\", expected \"GGUF\"".into(), rewrite(input))
         });
     }
-    match index.version() {
+    match header.version() {
         1 => out.add_fixable(&VERSION_1, Place::at(4), || {
             ("version 1, expected 3".into(), rewrite(input))
         }),
         2 => out.add(&VERSION_2, Place::at(4), || "version 2, but the current version is 3".into()),
         _ => {}
     }
-    if index.endian() == Endian::Big {
+    if header.endian() == Endian::Big {
         out.add(&BIG_ENDIAN, Place::at(4), || "the byte order is big-endian".into());
     }
     alignment(input, out);
@@ -154,11 +154,11 @@ fn counts_are_absurd(input: &Input<'_>) -> bool {
     const MAX_COUNT: u64 = 1 << 40;
     let mut counts = [0; 16];
     let read = input.bytes().is_some_and(|bytes| bytes.read_at(8, &mut counts).is_ok());
-    let little = input.index().endian() == Endian::Little;
+    let little = input.part.endian() == Endian::Little;
     let count = |bytes: &[u8; 8]| {
         if little { u64::from_le_bytes(*bytes) } else { u64::from_be_bytes(*bytes) }
     };
-    read && input.index().version() > 1
+    read && input.part.version() > 1
         && counts.as_chunks::<8>().0.iter().map(count).any(|count| count > MAX_COUNT)
 }
 
@@ -171,10 +171,10 @@ pub(super) fn rewrite(input: &Input<'_>) -> Option<Fix> {
 /// Returns `true` if all bytes of the file belong to its header, its tensors or padding. A rewritten file
 /// would lack any other bytes.
 pub(super) fn has_only_known_bytes(input: &Input<'_>) -> bool {
-    let index = input.index();
-    let (Some(len), Some(ranges)) = (index.file_len(), data_ranges(input)) else { return false };
-    let end = ranges.last().map_or(index.header_len(), |&(_, end)| end);
-    let ends_there = index.alignment().align(end).is_some_and(|padded| len <= padded);
+    let header = input.part;
+    let (Some(len), Some(ranges)) = (header.file_len(), data_ranges(input)) else { return false };
+    let end = ranges.last().map_or(header.header_len(), |&(_, end)| end);
+    let ends_there = header.alignment().align(end).is_some_and(|padded| len <= padded);
     ends_there
         && gap_ranges(input).is_some_and(|gaps| {
             gaps.iter().map(|(start, end)| end - start).sum::<u64>() <= MAX_GAP_BYTES
@@ -190,12 +190,12 @@ const MAX_GAP_BYTES: u64 = 64 << 20;
 
 /// Returns the gaps between tensors after their padding.
 fn gap_ranges(input: &Input<'_>) -> Option<Vec<(u64, u64)>> {
-    let index = input.index();
+    let header = input.part;
     let ranges = data_ranges(input)?;
-    let ends = std::iter::once(index.data_offset()).chain(ranges.iter().map(|&(_, end)| end));
+    let ends = std::iter::once(header.data_offset()).chain(ranges.iter().map(|&(_, end)| end));
     let gaps = ends
         .zip(ranges.iter().map(|&(start, _)| start))
-        .map(|(end, start)| Some((index.alignment().align(end)?, start)));
+        .map(|(end, start)| Some((header.alignment().align(end)?, start)));
     gaps.filter(|gap| gap.is_none_or(|(end, start)| end < start)).collect()
 }
 
@@ -235,7 +235,7 @@ fn alignment(input: &Input<'_>, out: &mut Findings<'_>) {
     {
         out.add(&ALIGNMENT, Place::fault(fault), || fault.message().to_string());
     } else if let Some(entry) = input.metadata().get(keys::GENERAL_ALIGNMENT) {
-        let alignment = input.index().alignment();
+        let alignment = input.part.alignment();
         if input.is_whole() && !alignment.is_power_of_two() {
             out.add(&ALIGNMENT_POWER, Place::value(&entry), || {
                 format!("alignment {alignment} is not a power of two")
@@ -260,10 +260,10 @@ fn data_ranges(input: &Input<'_>) -> Option<Vec<(u64, u64)>> {
 }
 
 fn ends(input: &Input<'_>, out: &mut Findings<'_>) {
-    let index = input.index();
-    let (Some(len), Some(ranges)) = (index.file_len(), data_ranges(input)) else { return };
-    let end = ranges.last().map_or(index.header_len(), |&(_, end)| end);
-    let Some(padded) = index.alignment().align(end) else { return };
+    let header = input.part;
+    let (Some(len), Some(ranges)) = (header.file_len(), data_ranges(input)) else { return };
+    let end = ranges.last().map_or(header.header_len(), |&(_, end)| end);
+    let Some(padded) = header.alignment().align(end) else { return };
     if len > padded {
         out.add(&TRAILING_BYTES, Place::at(padded), || {
             format!("{} bytes of trailing data", len - padded)
@@ -282,9 +282,9 @@ fn ends(input: &Input<'_>, out: &mut Findings<'_>) {
 /// gaps are reported by another rule.
 fn padding(input: &Input<'_>, out: &mut Findings<'_>) {
     const MAX_LEN: u64 = 1 << 16;
-    let index = input.index();
+    let header = input.part;
     let (Some(bytes), Some(len), Some(ranges)) =
-        (input.bytes(), index.file_len(), data_ranges(input))
+        (input.bytes(), header.file_len(), data_ranges(input))
     else {
         return;
     };
@@ -292,10 +292,10 @@ fn padding(input: &Input<'_>, out: &mut Findings<'_>) {
         return;
     }
     let mut buffer = Vec::new();
-    let ends = std::iter::once(index.header_len()).chain(ranges.iter().map(|&(_, end)| end));
+    let ends = std::iter::once(header.header_len()).chain(ranges.iter().map(|&(_, end)| end));
     let starts = ranges.iter().map(|&(start, _)| start).chain(std::iter::once(len));
     for (end, start) in ends.zip(starts) {
-        let Some(padded) = index.alignment().align(end).map(|padded| padded.min(start)) else {
+        let Some(padded) = header.alignment().align(end).map(|padded| padded.min(start)) else {
             return;
         };
         let count = padded.saturating_sub(end).min(MAX_LEN);

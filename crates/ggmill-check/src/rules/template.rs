@@ -67,7 +67,7 @@ rules! { Template;
 }
 
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
-    for entry in input.metadata().iter() {
+    for entry in input.metadata() {
         let key = entry.key();
         let templates = [b"tokenizer.chat_template".as_slice(), b"tokenizer.chat_templates"];
         if !templates.contains(&key.as_bytes())

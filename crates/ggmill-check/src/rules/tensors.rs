@@ -197,7 +197,7 @@ fn faults(input: &Input<'_>, out: &mut Findings<'_>) {
         .collect();
     // A truncated file is one finding, however many tensors it lacks.
     if let ([first, _, ..], Some(len), Some(needed)) =
-        (&*missing, input.index().file_len(), input.part.needed_len())
+        (&*missing, input.part.file_len(), input.part.needed_len())
     {
         out.add(&OUTSIDE, Place::fault(first), || {
             let (tensors, percent) =
@@ -230,12 +230,12 @@ fn faults(input: &Input<'_>, out: &mut Findings<'_>) {
 
 /// Returns the offset of the tensor data, relative to the data section as in the file.
 fn own_offset(input: &Input<'_>, tensor: &Tensor<'_>) -> u64 {
-    tensor.offset().saturating_sub(input.index().data_offset())
+    tensor.offset().saturating_sub(input.part.data_offset())
 }
 
 /// Checks alignment, even if data overlaps, as a misaligned offset can be the cause.
 fn aligned(input: &Input<'_>, out: &mut Findings<'_>) {
-    let alignment = input.index().alignment();
+    let alignment = input.part.alignment();
     for tensor in input.tensors() {
         let offset = own_offset(input, &tensor);
         if !offset.is_multiple_of(alignment.get().into()) {
@@ -247,8 +247,8 @@ fn aligned(input: &Input<'_>, out: &mut Findings<'_>) {
 }
 
 fn places(input: &Input<'_>, out: &mut Findings<'_>) {
-    let index = input.index();
-    let (alignment, data) = (index.alignment(), index.data_offset());
+    let header = input.part;
+    let (alignment, data) = (header.alignment(), header.data_offset());
     // The expected offset of the next tensor; unknown after a tensor of unknown size.
     let mut expected = Some(data);
     for tensor in input.tensors() {

@@ -243,7 +243,7 @@ fn byte_pairs(input: &Input<'_>, out: &mut Findings<'_>) {
 
 /// Checks that ids of special tokens are in range, and reports renamed keys.
 fn special(input: &Input<'_>, tokens: Option<u64>, out: &mut Findings<'_>) {
-    for entry in input.metadata().iter() {
+    for entry in input.metadata() {
         let Some(name) = entry
             .key()
             .to_str()

@@ -1,7 +1,7 @@
 //! Stored graphs are compared with descriptions.
 
 use ggmill_arch::Architecture;
-use ggmill_core::{GgmlType, Gguf};
+use ggmill_core::{GgmlType, Header};
 use ggmill_testdata::bytes::Value;
 
 use crate::support::{Model, codes, report, strings};
@@ -61,7 +61,7 @@ fn with_ngrams() -> Model {
 fn a_hash_table_with_more_rows_is_the_same_graph() {
     let architecture = Architecture::builtin("qwen4exp").unwrap();
     let mut model = with_ngrams();
-    let header = Gguf::parse(model.bytes()).unwrap();
+    let header = Header::parse(model.bytes()).unwrap();
     let resolved = architecture.resolve_file(header.metadata()).unwrap();
     let tensors = resolved.tensors().iter().filter(|spec| spec.required && spec.tied.is_none());
     for spec in tensors {

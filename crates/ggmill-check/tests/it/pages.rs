@@ -51,7 +51,7 @@ fn printed_findings() -> String {
 
 /// Returns the chat template of a file as `ggmill` prints it, shortened if it is long.
 fn template(bytes: &[u8]) -> String {
-    let file = ggmill_core::Gguf::parse(bytes).unwrap();
+    let file = ggmill_core::Header::parse(bytes).unwrap();
     let text = file.metadata().raw_str("tokenizer.chat_template").unwrap().to_string();
     match text.char_indices().nth(120) {
         Some(_) => {

@@ -5,7 +5,7 @@
 //! says.
 
 use ggmill_arch::{Architecture, Demand, KeySpec, Resolved, TensorSpec};
-use ggmill_core::{GgmlType, Gguf, ValueType};
+use ggmill_core::{GgmlType, Header, ValueType};
 use ggmill_testdata::bytes::Value;
 
 use crate::support::{Model, strings};
@@ -185,7 +185,7 @@ pub(crate) fn samples(
     keys: &Model,
 ) -> Vec<Sample> {
     let bytes = keys.bytes();
-    let header = Gguf::parse(bytes).unwrap();
+    let header = Header::parse(bytes).unwrap();
     let resolved = architecture
         .resolve_file(header.metadata())
         .unwrap_or_else(|error| panic!("{model}: {error}"));
@@ -243,7 +243,7 @@ fn with_keys(architecture: &Architecture, more: &[(&str, u32)]) -> Model {
         model = model.set(format!("{}.{key}", architecture.name()), Value::U32(*number));
     }
     let bytes = model.bytes();
-    let header = Gguf::parse(bytes).unwrap();
+    let header = Header::parse(bytes).unwrap();
     // A condition may lift a demand once other keys are there.
     let wanted = |key: &KeySpec<'_>| {
         key.demand.is_some_and(Demand::is_by_loader) || architecture.loader().is_none()
@@ -252,7 +252,7 @@ fn with_keys(architecture: &Architecture, more: &[(&str, u32)]) -> Model {
         model = model.set(key.name, value(architecture, key));
     }
     let bytes = model.bytes();
-    let header = Gguf::parse(bytes).unwrap();
+    let header = Header::parse(bytes).unwrap();
     for key in architecture.keys().filter(|key| header.metadata().get(key.name).is_some()) {
         let needed = architecture
             .missing_keys(header.metadata())

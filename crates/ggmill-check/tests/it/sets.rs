@@ -23,8 +23,10 @@ fn split(model: &Model, most: usize) -> Vec<Model> {
 }
 
 fn reports(shards: &[Model], profile: Profile) -> Vec<Report> {
-    let files: Vec<_> =
-        shards.iter().map(|shard| ggmill_core::Model::salvage(shard.bytes()).unwrap()).collect();
+    let files: Vec<_> = shards
+        .iter()
+        .map(|shard| ggmill_core::Model::open_damaged(shard.bytes()).unwrap())
+        .collect();
     let inputs: Vec<_> = files.iter().map(|file| Input::new(&file.parts()[0])).collect();
     check_set(&inputs, &Options::default().with_profile(profile))
 }

@@ -9,7 +9,7 @@ pub(crate) const ALONE: &str = "Set-1K-v1.0-00001-of-00002.gguf";
 
 /// Returns the report on a file of this name.
 pub(crate) fn report_named(name: &str, bytes: &[u8], options: &Options) -> Report {
-    match ggmill_core::Model::salvage(bytes.to_vec()) {
+    match ggmill_core::Model::open_damaged(bytes.to_vec()) {
         Ok(model) => {
             let part = &model.parts()[0];
             let mut data = DataFacts::default();

@@ -41,7 +41,7 @@ fn a_dry_run_knows_every_byte_and_writes_none() {
     assert_eq!((run.code, &written["tensors"]), (0, &plan["tensors"]));
     let bytes = fs::read(directory.path().join("tinystories260K-260K-v1.0-F16.gguf")).unwrap();
     assert_eq!(plan["file_size"], bytes.len());
-    let model = ggmill_core::Gguf::parse(bytes).unwrap();
+    let model = ggmill_core::Header::parse(bytes).unwrap();
     for (tensor, planned) in model.tensors().iter().zip(plan["tensors"].as_array().unwrap()) {
         assert_eq!(
             (tensor.name().to_string().as_str(), tensor.offset()),
@@ -234,7 +234,7 @@ fn a_description_of_ones_own_is_used() {
         convert(&directory, &["--type", "f32", "-o", "mine.gguf", "--arch-file", "mine.toml"]);
     assert_eq!(code, 0, "{stderr}");
     let model =
-        ggmill_core::Gguf::parse(fs::read(directory.path().join("mine.gguf")).unwrap()).unwrap();
+        ggmill_core::Header::parse(fs::read(directory.path().join("mine.gguf")).unwrap()).unwrap();
     assert_eq!(model.metadata().str("general.architecture").unwrap(), "mine");
     assert_eq!(model.metadata().u64("mine.block_count").unwrap(), 5);
 }

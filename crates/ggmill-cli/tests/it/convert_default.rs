@@ -112,7 +112,7 @@ fn a_model_with_an_error_is_not_written() {
 
 /// An importance matrix for every matrix of the checkpoint.
 fn imatrix(model: &[u8]) -> Vec<u8> {
-    let model = ggmill_core::Gguf::parse(model).unwrap();
+    let model = ggmill_core::Header::parse(model).unwrap();
     let matrices: Vec<(String, u64)> = model
         .tensors()
         .iter()

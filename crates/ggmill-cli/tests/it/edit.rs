@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use ggmill_core::Gguf;
+use ggmill_core::Header;
 use serde_json::Value;
 
 use crate::support::{Directory, Outcome, command, ggmill, outcome, shard, tiny};
@@ -18,7 +18,7 @@ fn bytes(directory: &Directory, name: &str) -> Vec<u8> {
 
 fn text(directory: &Directory, name: &str, key: &str) -> String {
     let bytes = bytes(directory, name);
-    Gguf::parse(&bytes).unwrap().metadata().str(key).unwrap().to_owned()
+    Header::parse(&bytes).unwrap().metadata().str(key).unwrap().to_owned()
 }
 
 #[test]
@@ -321,8 +321,7 @@ fn an_interrupted_edit_is_told_and_finished() {
     // One whose every checksum is right and that would make of the file what it never was: no GGUF
     // file, or one whose tensors are elsewhere.
     let start =
-        usize::try_from(ggmill_core::Gguf::parse(&content[..]).unwrap().index().data_offset())
-            .unwrap();
+        usize::try_from(ggmill_core::Header::parse(&content[..]).unwrap().data_offset()).unwrap();
     let mut garbage = content.clone();
     garbage[..start].fill(0);
     let mut moved = content.clone();
@@ -357,7 +356,7 @@ fn a_journal_of_gigabytes_is_damaged() {
 /// the next ones up to where the data begin.
 fn journal_of(old: &[u8], new: &[u8]) -> Vec<u8> {
     let xxh64 = |bytes: &[u8]| xxhash_rust::xxh64::xxh64(bytes, 0);
-    let kept_from = usize::try_from(Gguf::parse(old).unwrap().index().data_offset()).unwrap();
+    let kept_from = usize::try_from(Header::parse(old).unwrap().data_offset()).unwrap();
     let start = old.iter().zip(new).take_while(|(old, new)| old == new).count();
     let end = kept_from
         - old[..kept_from]

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ggmill_core::Gguf;
+use ggmill_core::Header;
 use ggmill_testdata::bytes::{FileBytes, Value};
 use ggmill_testdata::models::models;
 use serde_json::Value as Json;
@@ -19,7 +19,7 @@ fn bytes(directory: &Directory, name: &str) -> Vec<u8> {
 
 fn text(directory: &Directory, name: &str, key: &str) -> String {
     let bytes = bytes(directory, name);
-    Gguf::parse(&bytes).unwrap().metadata().str(key).unwrap().to_owned()
+    Header::parse(&bytes).unwrap().metadata().str(key).unwrap().to_owned()
 }
 
 /// A vocabulary of three tokens.
@@ -257,7 +257,7 @@ fn room_is_named_and_left_out_of_new_files() {
     const KEY: &str = "ggmill.padding";
     let has = |directory: &Directory, name: &str| {
         let bytes = bytes(directory, name);
-        Gguf::parse(&bytes).unwrap().metadata().get(KEY).is_some()
+        Header::parse(&bytes).unwrap().metadata().get(KEY).is_some()
     };
     let long = format!("general.name={}", "long ".repeat(200));
     let directory = Directory::new().with("tiny.gguf", tiny());

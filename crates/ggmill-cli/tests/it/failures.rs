@@ -139,7 +139,7 @@ fn every_broken_file() {
     for case in corpus::broken().into_iter().filter(|case| case.limits == defaults) {
         let directory = Directory::new().with("broken.gguf", &case.bytes);
         // Of one that was cut short what is there is shown first.
-        let error = ggmill_core::Gguf::parse(&case.bytes).unwrap_err();
+        let error = ggmill_core::Header::parse(&case.bytes).unwrap_err();
         let stderr = match error.kind() {
             ggmill_core::ErrorKind::Truncated => {
                 let found = ggmill(directory.path(), &["inspect", "broken.gguf"]);

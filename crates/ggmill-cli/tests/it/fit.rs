@@ -590,7 +590,7 @@ fn broken_input_leaves_no_output() {
          matrix has none for this tensor",
     );
     let mut matrix = fs::read(directory.path().join("imatrix")).unwrap();
-    let sums = ggmill_core::Gguf::parse(&matrix[..]).unwrap();
+    let sums = ggmill_core::Header::parse(&matrix[..]).unwrap();
     let sums = sums.tensors().get("blk.3.ffn_down.weight.in_sum2").unwrap();
     let start = sums.data().unwrap().as_ptr().addr() - matrix.as_ptr().addr() + 7 * 4;
     matrix[start..start + 4].copy_from_slice(&f32::INFINITY.to_le_bytes());

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ggmill_core::{GgmlType, Gguf};
+use ggmill_core::{GgmlType, Header};
 use ggmill_testdata::models::{Model, models};
 use ggmill_testdata::sha256;
 use serde_json::Value;
@@ -24,7 +24,7 @@ fn directory() -> Directory {
 /// The model with one of its half floats replaced.
 fn with_bits(name: &str, row: usize, column: usize, bits: u16) -> Vec<u8> {
     let mut file = model("llama").file;
-    let model = Gguf::parse(&file[..]).unwrap();
+    let model = Header::parse(&file[..]).unwrap();
     let tensor = model.tensors().get(name).unwrap();
     assert_eq!(tensor.ggml_type(), GgmlType::F16);
     let number = row * usize::try_from(tensor.shape().row_len()).unwrap() + column;
@@ -36,7 +36,7 @@ fn with_bits(name: &str, row: usize, column: usize, bits: u16) -> Vec<u8> {
 /// The mamba model with numbers written over the beginning of a row of `blk.1.ssm_in.weight`.
 fn with_row(row: usize, numbers: &[f32]) -> Vec<u8> {
     let mut file = model("mamba").file;
-    let model = Gguf::parse(&file[..]).unwrap();
+    let model = Header::parse(&file[..]).unwrap();
     let tensor = model.tensors().get("blk.1.ssm_in.weight").unwrap();
     assert_eq!(tensor.ggml_type(), GgmlType::F32);
     let start = tensor.data().unwrap().as_ptr().addr() - file.as_ptr().addr()

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use ggmill_core::{Builder, Gguf, MetadataBuf, ToValue as _};
+use ggmill_core::{Builder, Header, MetadataBuf, ToValue as _};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 /// Returns the entries, each with its type and value in hexadecimal digits.
 fn entries(metadata: MetadataBuf) -> Vec<[String; 2]> {
     let plan = Builder::new().metadata(metadata).plan().unwrap();
-    let file = Gguf::parse(plan.header().to_vec()).unwrap();
+    let file = Header::parse(plan.header().to_vec()).unwrap();
     file.metadata()
         .iter()
         .map(|entry| {

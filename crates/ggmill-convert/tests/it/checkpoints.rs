@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use ggmill_arch::Architecture;
 use ggmill_convert::{ConvertOptions, convert};
-use ggmill_core::{FileType, Gguf};
+use ggmill_core::{FileType, Header};
 use ggmill_pipeline::formats::CheckpointDirectory;
 use ggmill_pipeline::{ErrorKind, RunOptions, run};
 use ggmill_testdata::real;
@@ -39,7 +39,7 @@ fn shards_with_an_index_are_one_checkpoint() {
 
     let whole = converted(&real("tinystories260K"), FileType::F16).unwrap();
     let parts = converted(directory.path(), FileType::F16).unwrap();
-    let (whole, parts) = (Gguf::parse(&whole).unwrap(), Gguf::parse(&parts).unwrap());
+    let (whole, parts) = (Header::parse(&whole).unwrap(), Header::parse(&parts).unwrap());
     assert_eq!(whole.tensors().len(), parts.tensors().len());
     for tensor in whole.tensors() {
         let other = parts.tensor(tensor.name().to_str().unwrap()).unwrap();

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ggmill_arch::{Architecture, Catalogue};
 use ggmill_convert::{ConvertOptions, WithTarget, convert, own_type};
-use ggmill_core::{FileType, GgmlType, Gguf};
+use ggmill_core::{FileType, GgmlType, Header};
 use ggmill_pipeline::formats::CheckpointDirectory;
 use ggmill_pipeline::{Pretrained, RunOptions, run};
 use ggmill_quantize::{QuantizeOptions, Target, quantize_recipe};
@@ -283,7 +283,7 @@ fn decoded_faults(name: &str, hashes: &Json, made: Result<Vec<u8>, String>) -> V
         Ok(bytes) => bytes,
         Err(error) => return vec![format!("{name}: {error}")],
     };
-    let file = Gguf::parse(bytes).unwrap();
+    let file = Header::parse(bytes).unwrap();
     let fault = |(tensor, expected): (&String, &Json)| {
         let found = file.tensor(tensor).and_then(|tensor| Ok(sha256(&tensor.data()?)));
         (found.ok().as_deref() != expected.as_str())

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use ggmill_convert::{LegacyOptions, convert_legacy};
-use ggmill_core::Gguf;
+use ggmill_core::Header;
 use ggmill_edit::hash::{HashKind, hash};
 use ggmill_pipeline::formats::{Legacy, LegacyFamily};
 use ggmill_pipeline::{Checkpoint as _, ErrorKind, RunOptions};
@@ -72,7 +72,7 @@ fn legacy_blocks_are_converted() {
             recipe.notes()
         );
         let bytes = made(recipe, &legacy);
-        let gguf = Gguf::parse(&bytes).unwrap();
+        let gguf = Header::parse(&bytes).unwrap();
         for (number, tensor) in gguf.tensors().iter().enumerate() {
             let data = tensor.data().unwrap();
             for (start, end) in
@@ -111,7 +111,7 @@ fn real_files_are_listed() {
     assert!(recipe.notes().iter().any(|note| note.contains("contains only a vocabulary")));
     let bytes = made(recipe, &vocabulary);
     assert_eq!(
-        Gguf::parse(&bytes).unwrap().metadata().array("tokenizer.ggml.tokens").unwrap().len(),
+        Header::parse(&bytes).unwrap().metadata().array("tokenizer.ggml.tokens").unwrap().len(),
         32000
     );
 

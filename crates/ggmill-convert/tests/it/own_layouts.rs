@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_arch::Catalogue;
 use ggmill_convert::{AutoType, ConvertOptions, convert};
-use ggmill_core::{FileType, Gguf};
+use ggmill_core::{FileType, Header};
 use ggmill_pipeline::formats::CheckpointDirectory;
 use ggmill_pipeline::{Pretrained as _, Result, RunOptions, run};
 use ggmill_testdata::sha256;
@@ -69,7 +69,7 @@ fn meta_checkpoints_have_the_reference_tensors() {
     for (name, context, heads) in [("meta", 4096, 4), ("meta-2", 4096, 4), ("meta-4-rows", 8192, 4)]
     {
         let file = converted(&fixtures().join(name), Some(FileType::F16)).unwrap();
-        let model = Gguf::parse(&file).unwrap();
+        let model = Header::parse(&file).unwrap();
         let metadata = model.metadata();
         for (key, value) in [
             ("llama.context_length", context),
@@ -98,7 +98,7 @@ fn meta_llama_3_checkpoints_equal_the_reference() {
     let expected = expected();
     for (file_type, expected) in expected["meta-3.2"].as_object().unwrap() {
         let file = converted(&fixtures().join("meta-3.2"), file_type.parse().ok()).unwrap();
-        let model = Gguf::parse(&file).unwrap();
+        let model = Header::parse(&file).unwrap();
         // After magic, version and counts, up to the first tensor info.
         let first = model.tensors().iter().next().unwrap().name().to_string();
         let info = [&(first.len() as u64).to_le_bytes(), first.as_bytes()].concat();
@@ -121,9 +121,9 @@ fn llama2c_files_have_the_original_tensors_and_tokens() {
     let real = ggmill_testdata::real("tinystories260K");
     fs::copy(ggmill_testdata::real("tinystories260K.llama2c.bin"), &file).unwrap();
     let theirs = converted(&real, Some(FileType::F32)).unwrap();
-    let theirs = Gguf::parse(&theirs).unwrap();
+    let theirs = Header::parse(&theirs).unwrap();
     let bare = converted(&file, Some(FileType::F32)).unwrap();
-    let bare = Gguf::parse(&bare).unwrap();
+    let bare = Header::parse(&bare).unwrap();
     let name = bare.metadata().str("general.name").unwrap();
     assert_eq!(name.to_lowercase(), "stories");
     assert_eq!(bare.metadata().str("tokenizer.ggml.model").unwrap(), "none");
@@ -149,10 +149,10 @@ fn llama2c_files_have_the_original_tensors_and_tokens() {
     let vocabulary = directory.path().join("tokenizer.bin");
     fs::write(&vocabulary, &bytes).unwrap();
     let made = converted(&file, Some(FileType::F32)).unwrap();
-    let made = Gguf::parse(&made).unwrap();
+    let made = Header::parse(&made).unwrap();
     for key in ["model", "pre", "tokens", "scores", "token_type", "bos_token_id", "eos_token_id"] {
         let key = format!("tokenizer.ggml.{key}");
-        let value = |model: &Gguf<&Vec<u8>>| {
+        let value = |model: &Header<'_>| {
             model.metadata().get(&key).map(|entry| entry.value_bytes().to_vec())
         };
         assert_eq!(value(&made), value(&theirs), "{key}");

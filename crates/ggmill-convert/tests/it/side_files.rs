@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use ggmill_core::{FileType, Gguf};
+use ggmill_core::{FileType, Header};
 use ggmill_pipeline::formats::CheckpointDirectory;
 use ggmill_pipeline::{Pretrained as _, SideFiles};
 use ggmill_testdata::{real, sha256};
@@ -29,7 +29,7 @@ fn a_hub_snapshot_of_links_is_a_checkpoint() {
     // The directory itself can be a link.
     symlink(&snapshot, cache.path().join("tinystories260K")).unwrap();
     let file = converted(&cache.path().join("tinystories260K"), FileType::F16).unwrap();
-    let model = Gguf::parse(&file).unwrap();
+    let model = Header::parse(&file).unwrap();
     assert_eq!(model.metadata().array("tokenizer.ggml.tokens").unwrap().len(), 512);
     // Links can lead out of the directory, names cannot.
     let checkpoint = CheckpointDirectory::open(&snapshot).unwrap();

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use ggmill_arch::Architecture;
 use ggmill_convert::{ConvertOptions, convert};
-use ggmill_core::{FileType, Gguf};
+use ggmill_core::{FileType, Header};
 use ggmill_pipeline::formats::CheckpointDirectory;
 use ggmill_pipeline::{RunOptions, run};
 use ggmill_testdata::{expected, real, sha256};
@@ -35,7 +35,7 @@ fn files_equal_the_reference() {
     for (file_type, name) in TYPES {
         let fixture = fixture(name);
         let bytes = converted(&real("tinystories260K"), file_type).unwrap();
-        let model = Gguf::parse(&bytes).unwrap();
+        let model = Header::parse(&bytes).unwrap();
         let keys: Vec<String> =
             model.metadata().iter().map(|pair| pair.key().to_string()).collect();
         let expected_keys: Vec<&str> = fixture["metadata"]
@@ -79,7 +79,7 @@ fn a_file_without_vocabulary_has_the_model_none() {
         ControlFlow::Continue(())
     })
     .unwrap();
-    let model = Gguf::parse(&file).unwrap();
+    let model = Header::parse(&file).unwrap();
     assert_eq!(model.metadata().str("tokenizer.ggml.model").unwrap(), "none");
     assert_eq!(sha256(&file), fixture["sha256"]);
 }
@@ -95,7 +95,7 @@ fn weights_equal_the_llama2c_file() {
     let kv_dim = dim / heads * kv_heads;
 
     let bytes = converted(&real("tinystories260K"), FileType::F32).unwrap();
-    let model = Gguf::parse(&bytes).unwrap();
+    let model = Header::parse(&bytes).unwrap();
     let mut at = 7 * 4;
     let mut next = |name: String, elements: usize| {
         let data = &form[at..at + elements * 4];

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ggmill_convert::{TokenizerFiles, convert_tokenizer};
-use ggmill_core::{Builder, Gguf, MetadataBuf};
+use ggmill_core::{Builder, Header, MetadataBuf};
 use ggmill_pipeline::{ErrorKind, Result};
 use ggmill_testdata::real;
 
@@ -37,7 +37,7 @@ fn converted(path: &Path, pre: Option<&str>) -> Result<(MetadataBuf, Vec<String>
 
 fn tokens(metadata: &MetadataBuf) -> Vec<String> {
     let plan = Builder::new().metadata(metadata.clone()).plan().unwrap();
-    let file = Gguf::parse(plan.header()).unwrap();
+    let file = Header::parse(plan.header()).unwrap();
     let tokens = file.metadata().array("tokenizer.ggml.tokens").unwrap();
     tokens.strings().unwrap().map(|token| token.unwrap().to_string()).collect()
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use ggmill_arch::{Architecture, Catalogue};
 use ggmill_convert::{ConvertOptions, convert};
-use ggmill_core::{FileType, Gguf};
+use ggmill_core::{FileType, Header};
 use ggmill_pipeline::{
     Error, ErrorKind, MemorySource, Pretrained as _, Result, RunOptions, WithConfig, run,
 };
@@ -96,7 +96,7 @@ fn lines(by_number: &Value) -> Vec<u8> {
 fn keys(file: &[u8]) -> Value {
     let parsed = |count: u64| {
         let header = [b"GGUF", &3u32.to_le_bytes()[..], &[0; 8], &count.to_le_bytes()].concat();
-        let model = Gguf::parse([&header, file].concat()).ok()?;
+        let model = Header::parse([&header, file].concat()).ok()?;
         Some(model.metadata().iter().map(|it| it.key().to_string()).collect::<Vec<_>>())
     };
     // The largest number of keys with which it can be parsed.
@@ -133,7 +133,7 @@ fn vocabularies_equal_the_reference() {
             continue;
         }
         let file = checkpoint.converted().unwrap_or_else(|error| panic!("{name}: {error}"));
-        let model = Gguf::parse(&file).unwrap();
+        let model = Header::parse(&file).unwrap();
         let keys: Vec<String> = model.metadata().iter().map(|it| it.key().to_string()).collect();
         assert_eq!(json!(keys), case["keys"], "{name}");
         assert_eq!(sha256(&file), case["sha256"], "{name}");

@@ -1,3 +1,4 @@
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 use crate::bytes::Stop;
@@ -5,7 +6,7 @@ use crate::error::{Detail, Error, ErrorKind, Result};
 use crate::limits::try_reserve;
 use crate::read::{parser::Parser, truncated};
 use crate::read_at::ReadAt;
-use crate::{Gguf, Limits};
+use crate::{Header, Limits};
 
 /// Bytes of the first read. Most headers without a vocabulary fit.
 const FIRST_CHUNK: u64 = 64 << 10;
@@ -19,7 +20,7 @@ const LARGEST_CHUNK: u64 = 256 << 10;
 ///
 /// The caller feeds the file from its start in pieces of any size. The decoder returns how many bytes
 /// it needs next, or that the header is complete; it does not need tensor data. The result does not
-/// depend on the pieces and equals that of [`Gguf::parse`].
+/// depend on the pieces and equals that of [`Header::parse`].
 ///
 /// ```
 /// # use ggmill_core::{Builder, Decoder, Limits, MetadataBuf, Progress};
@@ -65,7 +66,7 @@ impl Decoder {
     /// Creates a decoder for a file of `file_len` bytes, or of unknown length.
     ///
     /// Counts and tensor ranges are checked against the length. Without one they are not, and
-    /// [`Index::file_len`](crate::Index::file_len) is `None`.
+    /// [`Header::file_len`] is `None`.
     pub fn new(file_len: Option<u64>, limits: &Limits) -> Self {
         Self { parser: Parser::new(limits, file_len), header: Vec::new(), state: State::Reading }
     }
@@ -109,7 +110,7 @@ impl Decoder {
     /// let file = b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0".to_vec();
     /// let mut decoder = Decoder::new(Some(file.len() as u64), &Limits::default());
     /// decoder.feed_from(&file)?;
-    /// assert_eq!(decoder.finish()?.index().version(), 3);
+    /// assert_eq!(decoder.finish()?.version(), 3);
     /// # Ok::<(), ggmill_core::Error>(())
     /// ```
     pub fn feed_from(&mut self, source: &dyn ReadAt) -> Result<()> {
@@ -146,7 +147,7 @@ impl Decoder {
 
     /// Returns the parsed header with its bytes. Fails if the file ended within its header, and if the
     /// layout of the tensor data is invalid.
-    pub fn finish(mut self) -> Result<Gguf<Vec<u8>>> {
+    pub fn finish(mut self) -> Result<Header<'static>> {
         match self.state {
             State::Complete => {}
             State::Failed => return Err(failed()),
@@ -161,11 +162,11 @@ impl Decoder {
         }
         let index = self.parser.finish(&self.header, &mut Err)?;
         self.header.shrink_to_fit();
-        Ok(Gguf::from_parts(index, self.header))
+        Ok(Header::new(index, Cow::Owned(self.header), Vec::new()))
     }
 
-    /// Returns the readable part of a damaged file with all its faults, for programs that examine
-    /// damaged files.
+    /// Returns the readable part of a damaged header with all its faults ([`Header::faults`]), for
+    /// programs that examine damaged files.
     ///
     /// The header has the metadata entries and tensors before the offset at which parsing stopped. It
     /// also has tensors whose data is outside the file or overlaps other data, so the file is not valid
@@ -177,12 +178,12 @@ impl Decoder {
     /// let cut = b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0k\x08\0\0\0\x05\0\0\0\0\0\0\0";
     /// let mut decoder = Decoder::new(Some(cut.len() as u64), &Limits::default());
     /// let _ = decoder.feed(cut);
-    /// let (header, faults) = decoder.salvage()?;
-    /// assert_eq!((header.index().version(), header.metadata().len()), (3, 0));
-    /// assert_eq!(faults[0].kind(), ErrorKind::Truncated);
+    /// let header = decoder.finish_damaged()?;
+    /// assert_eq!((header.version(), header.metadata().len()), (3, 0));
+    /// assert_eq!(header.faults()[0].kind(), ErrorKind::Truncated);
     /// # Ok::<(), ggmill_core::Error>(())
     /// ```
-    pub fn salvage(mut self) -> Result<(Gguf<Vec<u8>>, Vec<Error>)> {
+    pub fn finish_damaged(mut self) -> Result<Header<'static>> {
         let mut faults = Vec::new();
         if self.state == State::Reading {
             self.parser.set_file_len(self.position());
@@ -205,7 +206,7 @@ impl Decoder {
             }
             Ok(())
         })?;
-        Ok((Gguf::from_parts(index, self.header), faults))
+        Ok(Header::new(index, Cow::Owned(self.header), faults))
     }
 }
 

@@ -3,9 +3,9 @@
 use alloc::vec::Vec;
 
 use crate::error::{Detail, Error, ErrorKind, Result, truncated_name};
-use crate::gguf::{Index, TensorEntry};
+use crate::header::{Index, TensorEntry};
 use crate::limits::try_reserve;
-use crate::{Alignment, GgmlType, Limits, Shape, keys};
+use crate::{Alignment, GgmlType, Limits, Metadata, Shape, keys};
 
 /// A handler of a fault in the layout. It returns the error to fail, or `Ok` to continue, as when a
 /// damaged file is opened.
@@ -48,7 +48,7 @@ pub(crate) fn lay_out(
 /// have different values: readers would disagree about the file.
 fn alignment(index: &Index, bytes: &[u8], limit: u32) -> Result<Alignment> {
     let mut found: Option<Alignment> = None;
-    for entry in index.metadata(bytes).all(keys::GENERAL_ALIGNMENT.as_bytes()) {
+    for entry in Metadata::new(index, bytes).all(keys::GENERAL_ALIGNMENT.as_bytes()) {
         let fail =
             |error: Error| error.at(entry.value_offset()).key(keys::GENERAL_ALIGNMENT.as_bytes());
         let value = entry.value()?;

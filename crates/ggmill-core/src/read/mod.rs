@@ -1,4 +1,4 @@
-//! From bytes to an [`Index`]: one parser for a header in memory and for one that arrives in pieces.
+//! From bytes to a [`Header`](crate::Header): one parser for a header in memory and for one that arrives in pieces.
 //!
 //! `parser` reads the header and checks every count and length against the remaining bytes before
 //! using it. `layout` then computes the offset of each tensor's data and rejects data outside the file
@@ -10,13 +10,14 @@ mod parser;
 
 pub use decoder::{Decoder, Progress};
 
+use crate::Limits;
 use crate::bytes::Stop;
 use crate::error::{Detail, Error, ErrorKind, Result};
-use crate::{Index, Limits};
+use crate::header::Index;
 
 impl Index {
     /// Parses the header of a file. `bytes` is the whole file, tensor data included.
-    pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
+    pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
         let len = bytes.len() as u64;
         let mut parser = parser::Parser::new(limits, Some(len));
         match parser.advance(bytes) {

@@ -2,7 +2,7 @@ use alloc::vec::Vec;
 
 use crate::bytes::{Cursor, Encoding, Stop};
 use crate::error::{Detail, Error, ErrorKind, Result};
-use crate::gguf::{Index, MetadataEntry, Span, TensorEntry};
+use crate::header::{Index, MetadataEntry, Span, TensorEntry};
 use crate::limits::{try_push, try_reserve};
 use crate::read::layout::{self, OnFault};
 use crate::value::{ArraySkip, array_head};

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::error::{Detail, Error, ErrorKind, Result};
 use crate::write::{Builder, MetadataBuf, ToValue};
-use crate::{Alignment, Decoder, Limits, Part, keys};
+use crate::{Alignment, Decoder, Header, Limits, keys};
 
 /// The key whose value fills the space between a header and the data: the reserved space.
 const FILLER: &str = keys::GGMILL_PADDING;
@@ -40,7 +40,7 @@ const FILLER_BYTE: u64 = ENTRY + 1;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct HeaderEdit<'a> {
-    file: &'a Part,
+    file: &'a Header<'a>,
     bytes: &'a [u8],
     /// The offset of the tensor infos, which are copied byte for byte.
     infos: usize,
@@ -60,21 +60,20 @@ pub struct FilledHeader {
 
 impl<'a> HeaderEdit<'a> {
     /// Starts an edit of the header of a file.
-    pub fn of(file: &'a Part) -> Self {
-        let index = file.index();
-        let header_len = usize::try_from(index.header_len()).unwrap_or(usize::MAX);
+    pub fn of(file: &'a Header<'a>) -> Self {
+        let header_len = usize::try_from(file.header_len()).unwrap_or(usize::MAX);
         let bytes = file.bytes();
-        let wide = if index.version() == 1 { 16 } else { 24 };
+        let wide = if file.version() == 1 { 16 } else { 24 };
         let infos = file.metadata().iter().next_back().map_or(wide, |entry| {
             entry.value_offset().saturating_add(entry.value_bytes().len() as u64)
         });
         // A file without tensors needs no padding, and often does not have it.
         let padded = !file.tensors().is_empty()
-            || file.file_len().is_some_and(|len| len >= index.data_offset());
+            || file.file_len().is_some_and(|len| len >= file.data_offset());
         let (replaced_len, unit) = if padded {
-            (index.data_offset(), u64::from(index.alignment().get()))
+            (file.data_offset(), u64::from(file.alignment().get()))
         } else {
-            (index.header_len(), 1)
+            (file.header_len(), 1)
         };
         Self {
             file,
@@ -109,23 +108,22 @@ impl<'a> HeaderEdit<'a> {
     /// Returns the reason why the tensors cannot keep their offsets with this metadata, or `None` if
     /// they can. Fails if the alignment in the metadata is invalid.
     pub fn obstacle(&self, metadata: &MetadataBuf) -> Result<Option<&'static str>> {
-        if self.file.index().version() == 1 {
+        if self.file.version() == 1 {
             return Ok(Some("version 1 is written as version 3"));
         }
         let alignment = match metadata.get(keys::GENERAL_ALIGNMENT) {
             None => Alignment::DEFAULT,
             Some(value) => Alignment::new(value.as_u64().unwrap_or(0))?,
         };
-        let moved = alignment != self.file.index().alignment() && !self.file.tensors().is_empty();
+        let moved = alignment != self.file.alignment() && !self.file.tensors().is_empty();
         Ok(moved.then_some("the alignment changes"))
     }
 
     /// Returns the header with new metadata and unchanged tensor infos, without padding.
     pub fn compose(&self, metadata: &MetadataBuf) -> Result<Vec<u8>> {
-        let index = self.file.index();
         let builder =
-            if index.version() == 2 { Builder::new().version_2() } else { Builder::new() };
-        let plan = builder.endian(index.endian()).metadata(metadata.clone()).plan()?;
+            if self.file.version() == 2 { Builder::new().version_2() } else { Builder::new() };
+        let plan = builder.endian(self.file.endian()).metadata(metadata.clone()).plan()?;
         let mut header = plan.header().to_vec();
         // Magic, version and the number of tensors, which was not declared to the builder.
         if let (Some(beginning), Some(kept)) = (header.get_mut(..16), self.bytes.get(..16)) {
@@ -183,18 +181,17 @@ impl<'a> HeaderEdit<'a> {
         let mut decoder = Decoder::new(Some(new_len), &Limits::default());
         decoder.feed(header)?;
         let new = decoder.finish()?;
-        let old_start = self.file.index().data_offset();
+        let old_start = self.file.data_offset();
         let same = new.tensors().len() == self.file.tensors().len()
             && new.tensors().iter().zip(self.file.tensors()).all(|(new_tensor, old)| {
                 new_tensor.name().as_bytes() == old.name().as_bytes()
                     && new_tensor.ggml_type() == old.ggml_type()
                     && new_tensor.shape() == old.shape()
-                    && new_tensor.offset().checked_sub(new.index().data_offset())
+                    && new_tensor.offset().checked_sub(new.data_offset())
                         == old.offset().checked_sub(old_start)
             });
-        let placed =
-            self.file.tensors().is_empty() || new.index().data_offset() == header.len() as u64;
-        Ok(same && placed && new.index().endian() == self.file.index().endian())
+        let placed = self.file.tensors().is_empty() || new.data_offset() == header.len() as u64;
+        Ok(same && placed && new.endian() == self.file.endian())
     }
 }
 

@@ -71,13 +71,13 @@ impl<E> From<Error> for WriteError<E> {
 /// writer adds the padding.
 ///
 /// ```
-/// use ggmill_core::{Builder, GgmlType, Gguf, Shape, Writer};
+/// use ggmill_core::{Builder, GgmlType, Header, Shape, Writer};
 /// let plan = Builder::new().tensor("a", GgmlType::I8, Shape::new(&[3])?).plan()?;
 /// let mut writer = Writer::start(&plan, Vec::new()).map_err(|_| "a Vec takes all").unwrap();
 /// writer.write(0, &[1, 2]).unwrap();
 /// writer.write(0, &[3]).unwrap();
 /// let file = writer.finish().unwrap();
-/// assert_eq!(Gguf::parse(&file)?.tensor("a")?.data()?.as_ref(), [1, 2, 3]);
+/// assert_eq!(Header::parse(&file)?.tensor("a")?.data()?.as_ref(), [1, 2, 3]);
 /// # Ok::<(), ggmill_core::Error>(())
 /// ```
 #[derive(Debug)]
@@ -131,14 +131,14 @@ impl<'p, S: Sink> Writer<'p, S> {
     /// method, and nothing has changed.
     ///
     /// ```
-    /// use ggmill_core::{Builder, GgmlType, Gguf, Shape, Sink, Writer};
+    /// use ggmill_core::{Builder, GgmlType, Header, Shape, Sink, Writer};
     /// let vector = Shape::new(&[3])?;
     /// let plan = Builder::new().tensor("a", GgmlType::I8, vector).tensor("b", GgmlType::I8, vector).plan()?;
     /// let mut writer = Writer::start(&plan, Vec::new()).unwrap();
     /// let other_file = [&[1u8, 2, 3][..], &[0; 29], &[4, 5, 6]].concat();
     /// writer.write_with(0, 35, |sink: &mut Vec<u8>| Sink::append(sink, &other_file).map(|()| true)).unwrap();
     /// let file = writer.finish().unwrap();
-    /// assert_eq!(Gguf::parse(&file)?.tensor("b")?.data()?.as_ref(), [4, 5, 6]);
+    /// assert_eq!(Header::parse(&file)?.tensor("b")?.data()?.as_ref(), [4, 5, 6]);
     /// # Ok::<(), ggmill_core::Error>(())
     /// ```
     pub fn write_with(

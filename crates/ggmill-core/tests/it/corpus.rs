@@ -1,11 +1,11 @@
 //! Every file of the corpus opens, or fails with the expected error.
 
-use ggmill_core::{Gguf, Subject};
+use ggmill_core::{Header, Subject};
 use ggmill_testdata::corpus::{self, About, Case, Expected};
 
 /// Returns the difference from the expected outcome of a case, if any.
 fn difference(case: &Case) -> Option<String> {
-    let result = Gguf::parse_with(&case.bytes, &case.limits);
+    let result = Header::parse_with(&case.bytes, &case.limits);
     let error = match (&result, case.expected) {
         (Ok(_), Expected::Opens) => return None,
         (Ok(_), Expected::Fails { .. }) => {

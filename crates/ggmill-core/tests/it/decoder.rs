@@ -1,6 +1,6 @@
 //! The decoder agrees with the parser of whole files for every division into pieces.
 
-use ggmill_core::{Decoder, ErrorKind, Gguf, Limits, Progress};
+use ggmill_core::{Decoder, ErrorKind, Header, Limits, Progress};
 use ggmill_testdata::corpus;
 use proptest::prelude::*;
 
@@ -50,7 +50,7 @@ fn fed_as_requested() {
             let have = usize::try_from(decoder.position()).unwrap();
             match decoder.feed(&bytes[have..end]) {
                 Ok(Progress::Needs(needs)) => end = usize::try_from(needs).unwrap(),
-                Ok(Progress::Complete) => break decoder.finish().map(|model| model.into_parts().0),
+                Ok(Progress::Complete) => break decoder.finish(),
                 Err(error) => break Err(error),
             }
         };
@@ -88,8 +88,8 @@ fn the_length_of_the_file_may_be_unknown() {
         let mut decoder = Decoder::new(None, &case.limits);
         assert_eq!(decoder.feed(&case.bytes).unwrap(), Progress::Complete, "{}", case.name);
         let header = decoder.finish().unwrap();
-        let model = Gguf::parse_with(&case.bytes, &case.limits).unwrap();
-        assert_eq!(header.index().file_len(), None);
+        let model = Header::parse_with(&case.bytes, &case.limits).unwrap();
+        assert_eq!(header.file_len(), None);
         assert_eq!(header.metadata().len(), model.metadata().len());
         assert!(
             header
@@ -147,10 +147,7 @@ fn bytes_after_the_stated_length_are_not_read() {
     for case in corpus::valid() {
         let len = case.bytes.len() - 1;
         let mut decoder = Decoder::new(Some(len as u64), &case.limits);
-        let found = decoder
-            .feed(&case.bytes)
-            .and_then(|_| decoder.finish())
-            .map(|model| model.into_parts().0);
+        let found = decoder.feed(&case.bytes).and_then(|_| decoder.finish());
         assert_eq!(
             found.map_err(Into::into),
             whole(&case.bytes[..len], &case.limits),
@@ -168,7 +165,7 @@ fn bytes_after_the_header_are_discarded() {
     assert_eq!(decoder.feed(&case.bytes).unwrap(), Progress::Complete);
     assert_eq!(decoder.feed(b"more").unwrap(), Progress::Complete);
     let header = decoder.finish().unwrap();
-    assert_eq!(header.bytes().len() as u64, header.index().header_len());
+    assert_eq!(header.bytes().len() as u64, header.header_len());
     // The tensor infos are complete, but the data is not in memory.
     assert_eq!(header.tensor("a").unwrap().data().unwrap_err().kind(), ErrorKind::Misuse);
 }
@@ -202,13 +199,12 @@ fn an_unfinished_header_is_truncated() {
 }
 
 #[test]
-fn every_broken_file_has_a_fault_when_salvaged() {
+fn every_broken_file_has_a_fault_when_opened_as_damaged() {
     for case in corpus::broken() {
         let mut decoder = Decoder::new(Some(case.bytes.len() as u64), &case.limits);
         let _ = decoder.feed(&case.bytes);
-        let salvaged = decoder.salvage();
         assert!(
-            salvaged.is_err() || salvaged.is_ok_and(|(_, faults)| !faults.is_empty()),
+            decoder.finish_damaged().map_or(true, |header| !header.faults().is_empty()),
             "{}: {}",
             case.name,
             case.why

@@ -1,7 +1,7 @@
 //! Errors after opening, and the messages of all errors.
 
 use ggmill_core::{
-    Alignment, Builder, Decoder, Error, ErrorKind, GgmlType, Gguf, Limits, MetadataBuf, Shape,
+    Alignment, Builder, Decoder, Error, ErrorKind, GgmlType, Header, Limits, MetadataBuf, Shape,
     Subject, WriteError, Writer,
 };
 use ggmill_testdata::bytes::{FileBytes, Value};
@@ -28,7 +28,7 @@ fn model() -> Vec<u8> {
 
 #[test]
 fn a_value_asked_for_as_something_else() {
-    let model = Gguf::parse(model()).unwrap();
+    let model = Header::parse(model()).unwrap();
     let metadata = model.metadata();
     let error = |result: ggmill_core::Result<()>| told(&result.unwrap_err());
     let wrong = |words: &str| (ErrorKind::WrongType, words.to_owned());
@@ -64,7 +64,7 @@ fn a_value_asked_for_as_something_else() {
 
 #[test]
 fn data_that_is_not_available() {
-    let model = Gguf::parse(model()).unwrap();
+    let model = Header::parse(model()).unwrap();
     let error = told(&model.tensor("absent").unwrap_err());
     assert_eq!(error, (ErrorKind::Missing, r#"tensor "absent": no such tensor"#.to_owned()));
     let tensor = model.tensor("unknown").unwrap();
@@ -100,10 +100,10 @@ fn data_that_is_not_available() {
 #[test]
 fn a_file_that_changed_is_an_error() {
     let mut bytes = model();
-    let index = Gguf::parse(&bytes).unwrap().into_parts().0;
+    let header = Header::parse(bytes.clone()).unwrap();
     // The length of the string now exceeds the checked range.
     bytes[0x28] = 200;
-    let model = Gguf::from_parts(index, bytes);
+    let model = header.with_bytes(bytes);
     let error = told(&model.metadata().str("text").unwrap_err());
     let words = r#"offset 0x28, key "text": the file has changed since it was opened"#;
     assert_eq!(error, (ErrorKind::Malformed, words.to_owned()));
@@ -199,7 +199,7 @@ fn data_that_does_not_match_the_plan() {
     assert_eq!(misuse(writer.write(3, &[2]).unwrap_err()), words("a different tensor is next"));
     let file = writer.finish().unwrap();
     assert_eq!(file.len() as u64, plan.total_len());
-    let model = Gguf::parse(file).unwrap();
+    let model = Header::parse(file).unwrap();
     assert_eq!(model.tensor("b").unwrap().data().unwrap(), &[2; 2][..]);
 }
 
@@ -267,7 +267,7 @@ fn every_error_of_opening_has_a_file() {
     ];
     let found: Vec<String> = corpus::broken()
         .iter()
-        .map(|case| Gguf::parse_with(&case.bytes, &case.limits).unwrap_err().to_string())
+        .map(|case| Header::parse_with(&case.bytes, &case.limits).unwrap_err().to_string())
         .collect();
     for words in WORDS {
         assert!(
@@ -290,13 +290,13 @@ fn every_error_of_opening_has_a_file() {
 fn a_subject_is_escaped_and_truncated() {
     let mut file = FileBytes::v3(0, 2);
     file.pair("\x1b[2J", &Value::U8(0)).string(vec![b'k'; 10_000]).u32(13).u64(0);
-    let error = Gguf::parse(file.as_bytes()).unwrap_err();
+    let error = Header::parse(file.as_bytes()).unwrap_err();
     let Some(Subject::Key(key)) = error.subject() else { panic!("{error}") };
     assert_eq!(key.len(), 256);
 
     let mut file = FileBytes::v3(0, 1);
     file.string("\x1b[2J").u32(13).u64(0);
-    let error = Gguf::parse(file.as_bytes()).unwrap_err();
+    let error = Header::parse(file.as_bytes()).unwrap_err();
     assert_eq!(
         error.to_string(),
         r#"offset 0x24, key "\u{1b}[2J": value type 13, expected 0 to 12"#

@@ -1,7 +1,7 @@
 //! Files that are truncated or changed anywhere: a result or an error, which is the same for the
 //! decoder.
 
-use ggmill_core::{Array, ErrorKind, GgmlType, Gguf, Limits, Value};
+use ggmill_core::{Array, ErrorKind, GgmlType, Header, Limits, Value};
 use ggmill_testdata::corpus;
 use proptest::prelude::*;
 
@@ -11,19 +11,17 @@ use crate::support::{cases, in_pieces, whole};
 fn survive(name: &str, bytes: &[u8], limits: &Limits) {
     let parsed = whole(bytes, limits);
     assert_eq!(in_pieces(bytes, limits, &[1, 5, 13]), parsed, "{name}");
-    let Ok(index) = parsed else { return };
-    let model = Gguf::from_parts(index, bytes);
+    let Ok(model) = parsed else { return };
     walk(&model);
     // A change of the file after parsing can only cause an error.
     let shorter = bytes.len() / 2;
     let flipped: Vec<u8> = bytes.iter().map(|byte| !byte).collect();
-    let index = model.into_parts().0;
-    walk(&Gguf::from_parts(index.clone(), &bytes[..shorter]));
-    walk(&Gguf::from_parts(index, flipped));
+    walk(&whole(bytes, limits).unwrap().with_bytes(&bytes[..shorter]));
+    walk(&model.with_bytes(flipped));
 }
 
-fn walk<B: AsRef<[u8]>>(model: &Gguf<B>) {
-    for pair in model.metadata().iter() {
+fn walk(model: &Header<'_>) {
+    for pair in model.metadata() {
         let _ = (pair.key().to_string(), pair.offset(), pair.value_type().to_string());
         if let Ok(value) = pair.value() {
             visit(&value, 0);
@@ -85,18 +83,18 @@ fn cut_at_every_byte() {
 #[test]
 fn a_cut_file_is_always_reported_as_truncated() {
     for case in corpus::valid() {
-        let model = Gguf::parse_with(&case.bytes, &case.limits).unwrap();
+        let model = Header::parse_with(&case.bytes, &case.limits).unwrap();
         let last = model
             .tensors()
             .iter()
             .filter(|tensor| tensor.size() != Some(0))
             .map(|tensor| tensor.offset() + tensor.size().unwrap_or(1))
             .max();
-        let end = last.unwrap_or(model.index().header_len());
+        let end = last.unwrap_or(model.header_len());
         let lens = if end > 2000 { (0..500).chain(end - 500..end) } else { (0..end).chain(0..0) };
         for len in lens {
             let error =
-                Gguf::parse_with(&case.bytes[..usize::try_from(len).unwrap()], &case.limits)
+                Header::parse_with(&case.bytes[..usize::try_from(len).unwrap()], &case.limits)
                     .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Truncated, "{} cut at {len}: {error}", case.name);
             let needed = error.needed_length();
@@ -133,8 +131,7 @@ fn each_length_set_to_each_extreme() {
             for extreme in extremes {
                 let mut bytes = case.bytes.clone();
                 bytes[at..at + 8].copy_from_slice(&extreme.to_le_bytes());
-                let _ =
-                    whole(&bytes, &case.limits).map(|index| walk(&Gguf::from_parts(index, &bytes)));
+                let _ = whole(&bytes, &case.limits).map(|model| walk(&model));
             }
         }
     }
@@ -180,7 +177,7 @@ proptest! {
 fn unknown_types_are_listed() {
     let case =
         corpus::valid().into_iter().find(|case| case.name == "unknown-tensor-types").unwrap();
-    let model = Gguf::parse(&case.bytes).unwrap();
+    let model = Header::parse(&case.bytes).unwrap();
     let tensor = model.tensor("fork").unwrap();
     assert_eq!(
         (tensor.ggml_type(), tensor.size(), tensor.shape().elements()),

@@ -1,7 +1,8 @@
 //! Metadata values through the public interface.
 
 use ggmill_core::{
-    Builder, ErrorKind, Gguf, MetadataBuf, Optional as _, RawStr, Split, ToValue, Value, ValueType,
+    Builder, ErrorKind, Header, MetadataBuf, Optional as _, RawStr, Split, ToValue, Value,
+    ValueType,
 };
 use ggmill_testdata::bytes::{FileBytes, Value as Built};
 use ggmill_testdata::corpus;
@@ -9,17 +10,17 @@ use proptest::prelude::*;
 
 use crate::support::cases;
 
-fn parsed(pairs: &[(&str, Built)]) -> Gguf<Vec<u8>> {
+fn parsed(pairs: &[(&str, Built)]) -> Header<'static> {
     let mut file = FileBytes::v3(0, pairs.len() as u64);
     for (key, value) in pairs {
         file.pair(key, value);
     }
-    Gguf::parse(file.into_bytes()).unwrap()
+    Header::parse(file.into_bytes()).unwrap()
 }
 
-fn case(name: &str) -> Gguf<Vec<u8>> {
+fn case(name: &str) -> Header<'static> {
     let case = corpus::valid().into_iter().find(|case| case.name == name).unwrap();
-    Gguf::parse_with(case.bytes, &case.limits).unwrap()
+    Header::parse_with(case.bytes, &case.limits).unwrap()
 }
 
 /// Returns the kind of an expected error.
@@ -101,7 +102,7 @@ fn setting_a_duplicate_key_leaves_one_entry() {
         assert_eq!(keys.iter().filter(|key| *key == "general.alignment").count(), 1);
         assert_eq!(keys.iter().filter(|key| *key == "key").count(), 1);
         let file = Builder::new().metadata(metadata).plan().unwrap().header().to_vec();
-        assert_eq!(Gguf::parse(file).unwrap().index().alignment().get(), 128);
+        assert_eq!(Header::parse(file).unwrap().alignment().get(), 128);
     }
 }
 
@@ -156,7 +157,7 @@ fn every_version_and_byte_order_has_the_same_values() {
         "whole-v3-fugg-little",
     ] {
         let other = case(name);
-        assert_eq!(other.index().has_swapped_magic(), name.contains("fugg"));
+        assert_eq!(other.has_swapped_magic(), name.contains("fugg"));
         assert_eq!(other.metadata().len(), ValueType::ALL.len());
         for (a, b) in plain.metadata().iter().zip(other.metadata().iter()) {
             assert_eq!((a.key(), a.value_type()), (b.key(), b.value_type()));
@@ -180,7 +181,7 @@ fn every_version_and_byte_order_has_the_same_values() {
 fn an_empty_array_keeps_its_element_type() {
     let model = case("empty-arrays");
     assert_eq!(model.metadata().len(), 13);
-    for pair in model.metadata().iter() {
+    for pair in model.metadata() {
         let array = pair.value().unwrap().as_array().unwrap();
         assert_eq!(array.element_type().name(), pair.key().to_str().ok());
         assert!(array.is_empty() && array.iter().next().is_none() && array.get(0).is_none());
@@ -203,7 +204,7 @@ fn an_empty_array_keeps_its_element_type() {
 fn get_returns_the_elements_of_iter() {
     for name in ["arrays", "whole-v1", "whole-v3-big-endian", "odd-bools", "array-depth-8"] {
         let model = case(name);
-        for pair in model.metadata().iter() {
+        for pair in model.metadata() {
             let Some(array) = pair.value().unwrap().as_array() else { continue };
             let mut count = 0;
             for (number, walked) in array.iter().enumerate() {
@@ -286,7 +287,7 @@ fn every_rust_value_reads_back() {
         metadata.set("key", value.clone());
         assert_eq!(metadata.get("key").as_ref(), Some(expected));
         let file = Builder::new().metadata(metadata).plan().unwrap().header().to_vec();
-        let model = Gguf::parse(file).unwrap();
+        let model = Header::parse(file).unwrap();
         assert_eq!(&model.metadata().get("key").unwrap().value().unwrap(), expected);
         assert_eq!(value.value_type(), expected.value_type());
     }

@@ -5,7 +5,8 @@ use std::error::Error as _;
 use std::fmt;
 
 use ggmill_core::{
-    Endian, Error, ErrorKind, GgmlType, Gguf, Limits, Model, RawStr, ReadAt, Result, swap_bytes,
+    Decoder, Endian, Error, ErrorKind, GgmlType, Header, Limits, Model, RawStr, ReadAt, Result,
+    swap_bytes,
 };
 use ggmill_testdata::bytes::{FileBytes, Value};
 use proptest::prelude::*;
@@ -42,7 +43,7 @@ impl ReadAt for Positioned {
 #[test]
 fn every_source_gives_the_same_model() {
     for (name, bytes, limits) in files() {
-        let expected = Gguf::parse_with(&bytes, &limits);
+        let expected = Header::parse_with(&bytes, &limits);
         let in_memory = Model::open_with(bytes.clone(), &limits);
         let positioned = Model::open_with(Positioned::new(&bytes), &limits);
         match expected {
@@ -53,11 +54,7 @@ fn every_source_gives_the_same_model() {
             }
             Ok(expected) => {
                 for model in [in_memory.unwrap(), positioned.unwrap()] {
-                    assert_eq!(
-                        (model.index(), model.parts().len()),
-                        (expected.index(), 1),
-                        "{name}"
-                    );
+                    assert_eq!((model.header(), model.parts().len()), (&expected, 1), "{name}");
                     assert_eq!(
                         model.metadata().iter().count(),
                         expected.metadata().len(),
@@ -122,7 +119,7 @@ proptest! {
                     model.read_raw(&tensor, start as u64, &mut piece).unwrap();
                     prop_assert!(piece == raw[start..end], "{} {}..{}", ggml_type, start, end);
                 }
-                let loaded = Gguf::parse(&file).unwrap();
+                let loaded = Header::parse(&file).unwrap();
                 prop_assert!(loaded.tensor("w").unwrap().data().unwrap().as_ref() == little, "{}", ggml_type);
                 prop_assert!(loaded.tensor("w").unwrap().raw_data().unwrap() == raw, "{}", ggml_type);
             }
@@ -148,28 +145,27 @@ fn invalid_reads() {
     model.read(&tensor, 12, &mut []).unwrap();
     assert_eq!(model.tensor("v").unwrap_err().kind(), ErrorKind::Missing);
     // Without a source there is no data.
-    let (index, bytes) = Gguf::parse(file.clone()).unwrap().into_parts();
-    let header = bytes[..usize::try_from(index.header_len()).unwrap()].to_vec();
-    let header_only = Model::from_header(Gguf::from_parts(index, header), Vec::new());
+    let header = Header::parse(file.clone()).unwrap();
+    let bytes = file[..usize::try_from(header.header_len()).unwrap()].to_vec();
+    let header_only = Model::from_header(header.with_bytes(bytes));
     assert_eq!(
         header_only.read_tensor(&header_only.tensor("w").unwrap()).unwrap_err().kind(),
         ErrorKind::Misuse
     );
     // The source is truncated after opening.
-    let (index, _) = Gguf::parse(file.clone()).unwrap().into_parts();
-    let cut =
-        Model::from_header(Gguf::from_parts(index, file[..file.len() - 1].to_vec()), Vec::new());
+    let header = Header::parse(file.clone()).unwrap();
+    let cut = Model::from_header(header.with_bytes(file[..file.len() - 1].to_vec()));
     assert!(cut.read_tensor(&cut.tensor("w").unwrap()).is_err());
 }
 
 #[test]
-fn a_truncated_file_is_salvaged_at_every_length() {
+fn a_file_truncated_at_any_length_opens_as_damaged() {
     let file = of_blocks(GgmlType::F16, &[7; 6], Endian::Little);
-    assert_eq!(Model::salvage(file.clone()).unwrap().faults().count(), 0);
+    assert_eq!(Model::open_damaged(file.clone()).unwrap().faults().count(), 0);
     for len in 0..file.len() {
         let cut = &file[..len];
         let (in_memory, positioned) =
-            (Model::salvage(cut.to_vec()), Model::salvage(Positioned::new(cut)));
+            (Model::open_damaged(cut.to_vec()), Model::open_damaged(Positioned::new(cut)));
         let Ok(model) = in_memory else {
             assert!(len < 24 && positioned.is_err(), "{len}");
             continue;
@@ -236,12 +232,18 @@ fn shards_are_one_model() {
 }
 
 #[test]
-fn one_source_for_several_files_is_rejected() {
-    let shards = [shard(0, 2, &["a"]), shard(1, 2, &["b"])];
-    // One source for both files would read the bytes of "a" as those of "b".
-    let error = set(&shards).unwrap().with_source(shards[0].clone()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Misuse);
-    assert_eq!(error.to_string(), "one source was given for a model of 2 files");
+fn each_shard_reads_from_its_own_source() {
+    let open = |bytes: Vec<u8>| {
+        let mut decoder = Decoder::new(Some(bytes.len() as u64), &Limits::default());
+        decoder.feed(&bytes).unwrap();
+        Model::from_header(decoder.finish().unwrap().with_source(bytes))
+    };
+    let model =
+        Model::from_shards(vec![open(shard(1, 2, &["b"])), open(shard(0, 2, &["a"]))]).unwrap();
+    for name in ["a", "b"] {
+        let tensor = model.tensor(name).unwrap();
+        assert_eq!(model.read_tensor(&tensor).unwrap(), [name.as_bytes()[0]; 32]);
+    }
 }
 
 #[test]
@@ -310,7 +312,7 @@ impl ReadAt for Broken {
 /// Printing an error with its chain of sources repeats no message.
 #[test]
 fn the_chain_of_sources_has_no_duplicates() {
-    for error in [Model::open(Broken).unwrap_err(), Model::salvage(Broken).unwrap_err()] {
+    for error in [Model::open(Broken).unwrap_err(), Model::open_damaged(Broken).unwrap_err()] {
         assert_eq!(error.kind(), ErrorKind::Io);
         let mut chain = vec![error.to_string()];
         let mut next = error.source();

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ggmill_core::{Builder, Endian, GgmlType, Gguf, MetadataBuf, Shape, ToValue as _, Writer};
+use ggmill_core::{Builder, Endian, GgmlType, Header, MetadataBuf, Shape, ToValue as _, Writer};
 use ggmill_testdata::bytes::{FileBytes, Value};
 use ggmill_testdata::{corpus, every_gguf, expected};
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use crate::support::cases;
 
 /// Rewrites a file in a byte order, as version 2 or 3. Returns `None` if the builder rejects it: for an
 /// unknown tensor type or a duplicate name.
-fn rewritten<B: AsRef<[u8]>>(model: &Gguf<B>, version: u32, endian: Endian) -> Option<Vec<u8>> {
+fn rewritten(model: &Header<'_>, version: u32, endian: Endian) -> Option<Vec<u8>> {
     let mut builder =
         Builder::new().endian(endian).metadata(MetadataBuf::copy_of(&model.metadata()).unwrap());
     if version == 2 {
@@ -37,7 +37,7 @@ fn rewritten<B: AsRef<[u8]>>(model: &Gguf<B>, version: u32, endian: Endian) -> O
 /// The content of a file, independent of version, byte order and offsets.
 type Content = (Vec<(Vec<u8>, u32, Vec<u8>)>, Vec<(Vec<u8>, GgmlType, Shape, Vec<u8>)>);
 
-fn content<B: AsRef<[u8]>>(model: &Gguf<B>) -> Content {
+fn content(model: &Header<'_>) -> Content {
     let encoded = |value: ggmill_core::Value<'_>| {
         let mut bytes = Vec::new();
         value.encode(&mut bytes);
@@ -90,11 +90,11 @@ fn canonical_files_are_rewritten_unchanged() {
     });
     let mut same = Vec::new();
     for (name, bytes) in built.chain(real) {
-        let Ok(model) = Gguf::parse(&bytes) else { continue };
-        let Some(file) = rewritten(&model, model.index().version(), model.index().endian()) else {
+        let Ok(model) = Header::parse(&bytes) else { continue };
+        let Some(file) = rewritten(&model, model.version(), model.endian()) else {
             continue;
         };
-        assert_eq!(content(&Gguf::parse(&file).unwrap()), content(&model), "{name}");
+        assert_eq!(content(&Header::parse(&file).unwrap()), content(&model), "{name}");
         match not_canonical(&name) {
             None => {
                 assert!(file == bytes, "{name}: {} bytes, expected {}", file.len(), bytes.len());
@@ -113,7 +113,7 @@ fn invalid_files_are_not_written() {
     let refused: Vec<&str> = corpus::valid()
         .iter()
         .filter(|case| {
-            Gguf::parse(&case.bytes)
+            Header::parse(&case.bytes)
                 .is_ok_and(|model| rewritten(&model, 3, Endian::Little).is_none())
         })
         .map(|case| case.name)
@@ -129,12 +129,12 @@ fn invalid_files_are_not_written() {
 #[test]
 fn conversion_to_every_form_and_back() {
     for case in corpus::valid() {
-        let Ok(model) = Gguf::parse(&case.bytes) else { continue };
+        let Ok(model) = Header::parse(&case.bytes) else { continue };
         let Some(little) = rewritten(&model, 3, Endian::Little) else { continue };
         for (version, endian) in [(2, Endian::Little), (2, Endian::Big), (3, Endian::Big)] {
             let there = rewritten(&model, version, endian).unwrap();
-            let there = Gguf::parse(there).unwrap();
-            assert_eq!((there.index().version(), there.index().endian()), (version, endian));
+            let there = Header::parse(there).unwrap();
+            assert_eq!((there.version(), there.endian()), (version, endian));
             assert_eq!(content(&there), content(&model), "{}", case.name);
             assert!(rewritten(&there, 3, Endian::Little).unwrap() == little, "{}", case.name);
         }
@@ -320,11 +320,11 @@ proptest! {
     #[test]
     fn any_model_in_any_form(model in model(), from in 0usize..6, to in 0usize..4) {
         let (version, endian) = [(1, Endian::Little), (1, Endian::Big), (2, Endian::Little), (2, Endian::Big), (3, Endian::Little), (3, Endian::Big)][from];
-        let read = Gguf::parse(model.compose(version, endian)).unwrap();
-        prop_assert_eq!((read.index().version(), read.index().endian()), (version, endian));
+        let read = Header::parse(model.compose(version, endian)).unwrap();
+        prop_assert_eq!((read.version(), read.endian()), (version, endian));
         let (version, endian) = [(2, Endian::Little), (2, Endian::Big), (3, Endian::Little), (3, Endian::Big)][to];
         let written = rewritten(&read, version, endian).unwrap();
         prop_assert!(written == model.compose(version, endian));
-        prop_assert_eq!(content(&Gguf::parse(written).unwrap()), content(&read));
+        prop_assert_eq!(content(&Header::parse(written).unwrap()), content(&read));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ggmill_core::{Decoder, Error, ErrorKind, Index, Limits, Progress, Subject};
+use ggmill_core::{Decoder, Error, ErrorKind, Header, Limits, Progress, Subject};
 use ggmill_testdata::{corpus, every_gguf};
 use proptest::test_runner::Config;
 
@@ -29,13 +29,17 @@ impl From<Error> for Reported {
 }
 
 /// Parses a whole file.
-pub(crate) fn whole(bytes: &[u8], limits: &Limits) -> Result<Index, Reported> {
-    Index::parse(bytes, limits).map_err(Reported::from)
+pub(crate) fn whole<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Header<'a>, Reported> {
+    Header::parse_with(bytes, limits).map_err(Reported::from)
 }
 
 /// Parses a file in pieces of these sizes, repeated as needed. Checks that the decoder requests more
 /// than it has and no more than the file has.
-pub(crate) fn in_pieces(bytes: &[u8], limits: &Limits, sizes: &[usize]) -> Result<Index, Reported> {
+pub(crate) fn in_pieces(
+    bytes: &[u8],
+    limits: &Limits,
+    sizes: &[usize],
+) -> Result<Header<'static>, Reported> {
     let mut decoder = Decoder::new(Some(bytes.len() as u64), limits);
     let mut rest = bytes;
     let mut sizes = sizes.iter().copied().cycle();
@@ -51,7 +55,7 @@ pub(crate) fn in_pieces(bytes: &[u8], limits: &Limits, sizes: &[usize]) -> Resul
             }
         }
     }
-    Ok(decoder.finish()?.into_parts().0)
+    Ok(decoder.finish()?)
 }
 
 /// Returns every file of the corpus with its limits, then the real files.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill_core::{FilledHeader, HeaderEdit, MetadataBuf, Model, Part, Sink as _, Split, keys};
+use ggmill_core::{FilledHeader, Header, HeaderEdit, MetadataBuf, Model, Sink as _, Split, keys};
 use ggmill_io::{
     Applied, FileSink, HeaderChange, InPlace, Overwrite, RandomAccess, RangeSink as _,
 };
@@ -399,7 +399,7 @@ impl EditPlan {
 }
 
 /// Returns the only file of a model.
-fn only_file(model: &Model) -> Result<(&Part, &RandomAccess)> {
+fn only_file(model: &Model) -> Result<(&Header<'_>, &RandomAccess)> {
     let one = || {
         model
             .parts()
@@ -413,7 +413,7 @@ fn only_file(model: &Model) -> Result<(&Part, &RandomAccess)> {
 
 /// The header before the edit.
 struct OldHeader<'a> {
-    file: &'a Part,
+    file: &'a Header<'a>,
     edit: HeaderEdit<'a>,
     /// The offset of the data, or of whatever follows the header.
     kept_from: u64,
@@ -427,7 +427,7 @@ fn refused(error: ggmill_core::Error) -> Error {
 }
 
 impl<'a> OldHeader<'a> {
-    fn of(file: &'a Part) -> Self {
+    fn of(file: &'a Header<'a>) -> Self {
         let edit = HeaderEdit::of(file);
         Self { file, edit, kept_from: edit.replaced_len(), unit: edit.unit() }
     }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use ggmill_core::{Builder, Endian, GgmlType, Gguf, MetadataBuf, Shape, ToValue, Value};
+use ggmill_core::{Builder, Endian, GgmlType, Header, MetadataBuf, Shape, ToValue, Value};
 use ggmill_edit::{
     Destination, Edit, EditError, EditMethod, EditPlan, EditValue, Editor, FILLER_KEY,
 };
@@ -103,7 +103,7 @@ pub(crate) fn small() -> MetadataBuf {
 type Content = (MetadataBuf, Vec<(Vec<u8>, GgmlType, Shape, Vec<u8>)>);
 
 pub(crate) fn content(bytes: &[u8]) -> Content {
-    let model = Gguf::parse(bytes).unwrap();
+    let model = Header::parse(bytes).unwrap();
     let mut metadata = MetadataBuf::copy_of(&model.metadata()).unwrap();
     metadata.remove(FILLER_KEY);
     let tensors = model.tensors().iter().map(|tensor| {
@@ -118,7 +118,7 @@ pub(crate) fn content(bytes: &[u8]) -> Content {
 }
 
 fn filler(bytes: &[u8]) -> Option<u64> {
-    let model = Gguf::parse(bytes).unwrap();
+    let model = Header::parse(bytes).unwrap();
     let pair = model.metadata().get(FILLER_KEY)?;
     assert_eq!(
         model.metadata().iter().last().unwrap().key(),
@@ -417,9 +417,9 @@ fn another_alignment_moves_every_tensor() {
             EditMethod::Rewrite(_)
         ));
         let bytes = bench.bytes();
-        let model = Gguf::parse(&bytes).unwrap();
+        let model = Header::parse(&bytes).unwrap();
         assert!(
-            model.index().endian() == endian
+            model.endian() == endian
                 && model.tensors().iter().all(|tensor| tensor.offset().is_multiple_of(4096))
         );
         let (metadata, tensors) = content(&bytes);
@@ -437,7 +437,7 @@ fn another_alignment_moves_every_tensor() {
 fn an_edit_and_its_inverse_restore_real_files() {
     for path in every_gguf() {
         let bytes = fs::read(&path).unwrap();
-        if bytes.len() > 32 << 20 || Gguf::parse(&bytes).is_err() {
+        if bytes.len() > 32 << 20 || Header::parse(&bytes).is_err() {
             continue;
         }
         let before = content(&bytes);
@@ -461,8 +461,8 @@ fn an_edit_and_its_inverse_restore_real_files() {
         assert!(content(&edited).0.len() == before.0.len() + 2, "{}", path.display());
         bench.edit(&[unset("edit.test.*")]).unwrap();
         assert!(content(&bench.bytes()) == before, "{}", path.display());
-        let model = Gguf::parse(&bytes).unwrap();
-        if model.index().version() > 1 && !model.tensors().is_empty() {
+        let model = Header::parse(&bytes).unwrap();
+        if model.version() > 1 && !model.tensors().is_empty() {
             bench.edit(&[unset(FILLER_KEY)]).unwrap();
             assert!(bench.bytes() == bytes, "{}", path.display());
         }

@@ -67,7 +67,7 @@ fn edits_and_a_rewrite_are_applied_in_one_pass() {
         let file = ggmill_io::open_alone(&path).unwrap();
         let name = if some.len() == 2 { "fixed" } else { "model" };
         assert_eq!(file.metadata().str("general.name").unwrap(), name);
-        assert_eq!(file.parts()[0].index().version(), 3);
+        assert_eq!(file.parts()[0].version(), 3);
         assert_eq!(file.read_tensor(&file.tensor("model.b").unwrap()).unwrap(), [7; 128]);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }

@@ -187,7 +187,7 @@ proptest! {
             let shard = ggmill_io::open_alone(path).unwrap();
             let tensors = shard.tensors().len() as u64;
             prop_assert!(by_size || tensors <= limit);
-            prop_assert_eq!(shard.index().alignment(), checkpoint.model().parts()[0].index().alignment());
+            prop_assert_eq!(shard.header().alignment(), checkpoint.model().header().alignment());
         }
         let set = GgufCheckpoint::open(by.get(&paths)).unwrap();
         prop_assert_eq!(set.tensors(), checkpoint.tensors());
@@ -204,7 +204,7 @@ proptest! {
         let here = written(&directory.path().join("here.gguf"), &bytes);
         let (own, other) = if model.big { (Endian::Big, Endian::Little) } else { (Endian::Little, Endian::Big) };
         let there = written(&directory.path().join("there.gguf"), &repacked(&here, |options| options.endian = Some(other)));
-        prop_assert_eq!(there.model().parts()[0].index().endian(), other);
+        prop_assert_eq!(there.model().header().endian(), other);
         prop_assert!(repacked(&there, |options| options.endian = Some(own)) == bytes);
 
         // Whoever reads gets little-endian bytes from both, wherever the reading begins and ends.
@@ -231,8 +231,8 @@ proptest! {
             options.version = Some(2);
         });
         let there = written(&directory.path().join("there.gguf"), &there);
-        let index = there.model().parts()[0].index();
-        prop_assert_eq!((index.alignment(), index.version(), index.endian()), (alignment, 2, Endian::Little));
+        let header = there.model().header();
+        prop_assert_eq!((header.alignment(), header.version(), header.endian()), (alignment, 2, Endian::Little));
         prop_assert_eq!(there.tensors(), here.tensors());
         if model.alignment.is_some() {
             let back = repacked(&there, |options| {

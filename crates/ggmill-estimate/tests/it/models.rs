@@ -22,7 +22,7 @@ impl Listed {
             builder = builder.tensor(name, *ggml_type, Shape::new(shape).unwrap());
         }
         let header = builder.plan().unwrap().header().to_vec();
-        Model::salvage(header).unwrap()
+        Model::open_damaged(header).unwrap()
     }
 
     pub(crate) fn metadata(&self) -> &MetadataBuf {

@@ -160,11 +160,11 @@ impl<'a> Diff<'a> {
 }
 
 fn form(model: &Model) -> Form {
-    let index = model.index();
+    let header = model.header();
     Form {
-        version: index.version(),
-        endian: index.endian(),
-        alignment: index.alignment().get(),
+        version: header.version(),
+        endian: header.endian(),
+        alignment: header.alignment().get(),
         shards: model.parts().len(),
     }
 }

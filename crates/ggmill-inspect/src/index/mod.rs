@@ -14,7 +14,7 @@
 //! metadata.set("general.architecture", "llama");
 //! let file = Builder::new().metadata(metadata).plan()?.header().to_vec();
 //! let files = [Candidate::new("tiny.gguf")];
-//! let open = |_| Model::salvage(file.clone()).map_err(|error| error.to_string());
+//! let open = |_| Model::open_damaged(file.clone()).map_err(|error| error.to_string());
 //! let mut lines = Vec::new();
 //! let tables = Tables::ndjson(&mut lines, None)?;
 //! let outcome =
@@ -269,7 +269,7 @@ enum Item {
 /// Reads `files` on several threads and writes their rows in order.
 ///
 /// `open` returns the model of the file with this number, or why it cannot be opened. It should open
-/// broken files as far as possible, and only the named shard of a set, as [`Model::salvage`] does.
+/// broken files as far as possible, and only the named shard of a set, as [`Model::open_damaged`] does.
 /// A file is not opened if an earlier index has it without an error and with the same size and
 /// modification time, provided that its position there follows those of the other unchanged files.
 ///

@@ -68,7 +68,7 @@ impl FileRows {
 
 fn file_row(candidate: &Candidate, model: &Model, tensors: usize, entries: usize) -> Row {
     let summary = Summary::of(model);
-    let index = model.index();
+    let header = model.header();
     let text =
         |text: Option<LosslessStr<'_>>| text.map_or(Cell::Null, |text| Cell::Text(text_of(text.0)));
     let same = |number: Option<PerBlock>| match number {
@@ -83,10 +83,10 @@ fn file_row(candidate: &Candidate, model: &Model, tensors: usize, entries: usize
         error.map_or(Cell::Null, |error| Cell::Text(text_of(RawStr::from(&*error)))),
         Cell::integer(Some(tensors)),
         Cell::integer(Some(entries)),
-        Cell::integer(Some(index.version())),
-        Cell::Text(index.endian().to_string()),
-        Cell::integer(Some(index.alignment().get())),
-        Cell::integer(Some(index.data_offset())),
+        Cell::integer(Some(header.version())),
+        Cell::Text(header.endian().to_string()),
+        Cell::integer(Some(header.alignment().get())),
+        Cell::integer(Some(header.data_offset())),
         Cell::integer(Some(summary.parameters)),
         Cell::integer(Some(summary.tensor_bytes)),
         summary.bits_per_weight.map_or(Cell::Null, Cell::Float),

@@ -63,13 +63,13 @@ impl Page<'_> {
 
     /// Returns the version and layout of the file.
     fn format(&self) -> Vec<String> {
-        let index = self.model.index();
+        let header = self.model.header();
         let mut pieces =
-            vec![format!("GGUF v{}", index.version()), format!("{}-endian", index.endian())];
-        if index.has_swapped_magic() {
+            vec![format!("GGUF v{}", header.version()), format!("{}-endian", header.endian())];
+        if header.has_swapped_magic() {
             pieces.push("magic byte-swapped".to_owned());
         }
-        pieces.push(format!("alignment {}", index.alignment()));
+        pieces.push(format!("alignment {}", header.alignment()));
         let entries = self.model.metadata().len() as u64;
         let noun = if entries == 1 { "entry" } else { "entries" };
         pieces.push(format!("{} metadata {noun}", grouped(entries)));

@@ -1,6 +1,6 @@
 //! Text from a file cannot affect a terminal in any output.
 
-use ggmill_core::{Gguf, RawStr};
+use ggmill_core::{Header, RawStr};
 use ggmill_inspect::json::Arrays;
 use ggmill_inspect::{notices, text::Options};
 use ggmill_testdata::bytes::{FileBytes, Value};
@@ -11,7 +11,7 @@ use crate::support::{json_text, named, shown, strings};
 const ESCAPES: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\n\t\u{8}\u{7f}\u{202e}\u{2066}\\
                        u{200b}\u{feff}\u{e0041}\u{2601}\u{fe0f}\u{1f468}\u{200d}\u{1f469}";
 
-fn hostile() -> Gguf<Vec<u8>> {
+fn hostile() -> Header<'static> {
     let mut file = FileBytes::v3(3, 8);
     file.pair("general.architecture", &ESCAPES.into());
     file.pair("general.name", &ESCAPES.repeat(40).as_str().into());
@@ -26,10 +26,10 @@ fn hostile() -> Gguf<Vec<u8>> {
     file.tensor(b"\xff\x1b", &[0], 0, 64);
     file.pad(32);
     file.raw(&[0; 64]);
-    Gguf::parse(file.into_bytes()).unwrap()
+    Header::parse(file.into_bytes()).unwrap()
 }
 
-fn every_output(file: &Gguf<Vec<u8>>) -> Vec<String> {
+fn every_output(file: &Header<'static>) -> Vec<String> {
     let mut outputs = vec![json_text(file, Arrays::Shortened), json_text(file, Arrays::Full)];
     for width in [None, Some(0), Some(1), Some(20), Some(60), Some(200), Some(usize::MAX)] {
         for full in [false, true] {
@@ -47,8 +47,9 @@ fn every_output(file: &Gguf<Vec<u8>>) -> Vec<String> {
 
 #[test]
 fn no_output_has_a_control_character() {
-    let files =
-        corpus::valid().into_iter().map(|case| Gguf::parse_with(case.bytes, &case.limits).unwrap());
+    let files = corpus::valid()
+        .into_iter()
+        .map(|case| Header::parse_with(case.bytes, &case.limits).unwrap());
     for file in files.chain([hostile()]) {
         for output in every_output(&file) {
             if let Some(bad) = output.chars().find(|&c| c != '\n' && !RawStr::is_plain(c)) {
@@ -96,7 +97,7 @@ fn a_long_name_does_not_pad_other_lines() {
     for number in 0..100 {
         file.pair(format!("key{number}"), &Value::U8(0));
     }
-    let file = Gguf::parse(file.into_bytes()).unwrap();
+    let file = Header::parse(file.into_bytes()).unwrap();
     assert!(!shown(&file, "a", Options::default().with_width(usize::MAX)).is_empty());
     for width in [None, Some(80)] {
         assert!(shown(&file, "a", Options::default().with_width(width)).len() < 120_000);

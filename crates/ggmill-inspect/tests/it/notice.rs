@@ -1,13 +1,13 @@
 //! Notices about unusual files.
 
-use ggmill_core::{Decoder, Gguf, Limits};
+use ggmill_core::{Decoder, Header, Limits};
 use ggmill_inspect::notices;
 use ggmill_testdata::bytes::{FileBytes, Value};
 use ggmill_testdata::every_gguf;
 
 use crate::support::{named, open, small_model};
 
-fn told<B: AsRef<[u8]>>(file: &Gguf<B>) -> Vec<String> {
+fn told(file: &Header<'_>) -> Vec<String> {
     notices(&named(file, "a.gguf")).iter().map(ToString::to_string).collect()
 }
 
@@ -31,7 +31,7 @@ fn each_notice_has_its_text() {
         "1 tensor of Q4_0_4_4, a type that current readers reject",
         "100 B (100 bytes) after the last tensor do not belong to any tensor, in a.gguf",
     ];
-    assert_eq!(told(&Gguf::parse(file.into_bytes()).unwrap()), expected);
+    assert_eq!(told(&Header::parse(file.into_bytes()).unwrap()), expected);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn files_that_llama_cpp_rejects_are_reported() {
                  the file", "n".repeat(64)),
         "alignment 24 is not a power of two: llama.cpp rejects the file".to_owned(),
     ];
-    assert_eq!(told(&Gguf::parse(file.into_bytes()).unwrap()), expected);
+    assert_eq!(told(&Header::parse(file.into_bytes()).unwrap()), expected);
 }
 
 #[test]

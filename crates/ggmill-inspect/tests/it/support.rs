@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use ggmill_core::{Endian, GgmlType, Gguf, Limits, Model, RawStr, ReadAt, Result};
+use ggmill_core::{Decoder, Endian, GgmlType, Header, Limits, Model, RawStr, ReadAt, Result};
 use ggmill_inspect::{Selection, json, text};
 use ggmill_testdata::bytes::{FileBytes, Value};
 use serde_json::Value as Json;
 
-pub(crate) fn open(path: &Path) -> Gguf<Vec<u8>> {
-    Gguf::parse(std::fs::read(path).unwrap()).unwrap()
+pub(crate) fn open(path: &Path) -> Header<'static> {
+    Header::parse(std::fs::read(path).unwrap()).unwrap()
 }
 
 /// Bytes with a name, like a file.
@@ -30,44 +30,45 @@ impl ReadAt for Named {
 }
 
 /// Opens bytes as a model of this name, or without a name as a pipe of unknown length.
-pub(crate) fn named<B: AsRef<[u8]>>(file: &Gguf<B>, name: &str) -> Model {
+pub(crate) fn named(file: &Header<'_>, name: &str) -> Model {
     let limits = Limits::default().with_dimensions(8).with_alignment(u32::MAX).with_array_depth(64);
-    match file.index().file_len() {
+    match file.file_len() {
         Some(_) => {
             Model::open_with(Named(file.bytes().to_vec(), name.to_owned()), &limits).unwrap()
         }
-        None => Model::from_header(
-            Gguf::from_parts(file.index().clone(), file.bytes().to_vec()),
-            Vec::new(),
-        ),
+        None => {
+            let mut decoder = Decoder::new(None, &limits);
+            decoder.feed(file.bytes()).unwrap();
+            Model::from_header(decoder.finish().unwrap())
+        }
     }
 }
 
 /// Returns the report on a file as JSON text.
-pub(crate) fn json_text<B: AsRef<[u8]>>(file: &Gguf<B>, arrays: json::Arrays) -> String {
+pub(crate) fn json_text(file: &Header<'_>, arrays: json::Arrays) -> String {
     let mut out = Vec::new();
     json::write(&mut out, &named(file, "model.gguf"), &Selection::default(), arrays).unwrap();
     String::from_utf8(out).unwrap()
 }
 
-pub(crate) fn json<B: AsRef<[u8]>>(file: &Gguf<B>, arrays: json::Arrays) -> Json {
+pub(crate) fn json(file: &Header<'_>, arrays: json::Arrays) -> Json {
     serde_json::from_str(&json_text(file, arrays)).unwrap()
 }
 
 /// Returns the report on a file as text.
-pub(crate) fn shown<B: AsRef<[u8]>>(file: &Gguf<B>, name: &str, options: text::Options) -> String {
+pub(crate) fn shown(file: &Header<'_>, name: &str, options: text::Options) -> String {
     let mut out = Vec::new();
     text::write(&mut out, &named(file, name), &Selection::default(), &options).unwrap();
     String::from_utf8(out).unwrap()
 }
 
 /// Builds a file of these entries without tensors.
-pub(crate) fn of_pairs(pairs: &[(&[u8], Value)]) -> Gguf<Vec<u8>> {
+pub(crate) fn of_pairs(pairs: &[(&[u8], Value)]) -> Header<'static> {
     let mut file = FileBytes::v3(0, pairs.len() as u64);
     for (key, value) in pairs {
         file.pair(key, value);
     }
-    Gguf::parse(file.into_bytes()).unwrap()
+    Header::parse(file.into_bytes()).unwrap()
 }
 
 pub(crate) fn strings(texts: &[&str]) -> Value {
@@ -75,12 +76,12 @@ pub(crate) fn strings(texts: &[&str]) -> Value {
 }
 
 /// Builds a model of two blocks with everything that a summary shows.
-pub(crate) fn small_model() -> Gguf<Vec<u8>> {
+pub(crate) fn small_model() -> Header<'static> {
     small_model_with(&[])
 }
 
 /// Builds that model with additional entries.
-pub(crate) fn small_model_with(more: &[(&str, Value)]) -> Gguf<Vec<u8>> {
+pub(crate) fn small_model_with(more: &[(&str, Value)]) -> Header<'static> {
     let tokens: Vec<String> = (0..300).map(|id| format!("token{id}")).collect();
     let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
     let mut pairs: Vec<(&str, Value)> = vec![
@@ -133,5 +134,5 @@ pub(crate) fn small_model_with(more: &[(&str, Value)]) -> Gguf<Vec<u8>> {
     file.pad(32);
     let mut bytes = file.into_bytes();
     bytes.resize(bytes.len() + usize::try_from(offset).unwrap(), 0);
-    Gguf::parse(bytes).unwrap()
+    Header::parse(bytes).unwrap()
 }

@@ -144,8 +144,7 @@ fn is_gguf(header: &[u8], file_len: u64) -> bool {
     let Ok(parsed) = decoder.feed(header).and_then(|_| decoder.finish()) else { return false };
     let len = header.len() as u64;
     // A file without tensors need not be padded.
-    parsed.index().data_offset() == len
-        || parsed.tensors().is_empty() && parsed.index().header_len() <= len
+    parsed.data_offset() == len || parsed.tensors().is_empty() && parsed.header_len() <= len
 }
 
 fn refuse_link(path: &Path) -> Result<()> {

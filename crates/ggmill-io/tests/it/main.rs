@@ -9,7 +9,7 @@ mod writing;
 
 use std::path::Path;
 
-use ggmill_core::{Builder, GgmlType, Index, Limits, MetadataBuf, Model, Plan, Shape, Writer};
+use ggmill_core::{Builder, GgmlType, Header, Limits, MetadataBuf, Model, Plan, Shape, Writer};
 
 /// Maps a file that no other program writes to.
 #[expect(unsafe_code, reason = "every test that maps comes through here")]
@@ -57,11 +57,11 @@ fn names_in(directory: &Path) -> Vec<String> {
 }
 
 /// Returns the end of the last tensor in bytes.
-fn data_end(index: &Index, header: &[u8]) -> u64 {
-    index
-        .tensors(header)
+fn data_end(header: &Header<'_>) -> u64 {
+    header
+        .tensors()
         .iter()
         .map(|tensor| tensor.offset() + tensor.size().unwrap_or(0))
         .max()
-        .unwrap_or(index.header_len())
+        .unwrap_or(header.header_len())
 }

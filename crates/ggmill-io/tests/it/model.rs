@@ -173,7 +173,7 @@ fn single_files() {
         let model = open(&path).unwrap();
         assert_eq!(model.parts().len(), 1);
         assert_eq!(files(&model).map(RandomAccess::path).collect::<Vec<_>>(), [&*path]);
-        assert_eq!(model.index(), ggmill_io::open_alone(&path).unwrap().index());
+        assert_eq!(model.header(), ggmill_io::open_alone(&path).unwrap().header());
         assert_eq!(model.tensors().iter().count(), model.parts()[0].tensors().len());
         assert_eq!(model.file_len(), Some(fs::metadata(&path).unwrap().len()));
     }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 
-use ggmill_core::{Decoder, ErrorKind as Kind, Gguf, Limits, MetadataBuf, Progress};
+use ggmill_core::{Decoder, ErrorKind as Kind, Header, Limits, MetadataBuf, Progress};
 use ggmill_io::{ErrorKind, RandomAccess};
 use ggmill_testdata::{corpus, every_gguf, real};
 
@@ -14,12 +14,12 @@ use crate::{data_end, file_of, map_with};
 fn real_files_open_as_they_map() {
     for path in every_gguf() {
         let bytes = fs::read(&path).unwrap();
-        let whole = Gguf::parse(&*bytes).unwrap();
+        let whole = Header::parse(&*bytes).unwrap();
         let opened = ggmill_io::open_alone(&path).unwrap();
         let mapped = map_with(&path, &Limits::default()).unwrap();
 
-        assert_eq!(opened.index(), whole.index(), "{}", path.display());
-        assert_eq!(mapped.index(), whole.index(), "{}", path.display());
+        assert_eq!(*opened.header(), whole, "{}", path.display());
+        assert_eq!(*mapped.header(), whole, "{}", path.display());
         assert_eq!(mapped.parts()[0].bytes(), bytes);
         assert_eq!(opened.file_len(), Some(bytes.len() as u64));
         for model in [&opened, &mapped] {
@@ -52,14 +52,14 @@ fn lenient_opening_equals_lenient_parsing() {
         fs::write(&path, &case.bytes).unwrap();
         let mut decoder = Decoder::new(Some(case.bytes.len() as u64), &Limits::default());
         let _ = decoder.feed(&case.bytes);
-        match (ggmill_io::salvage(&path), decoder.salvage()) {
-            (Ok(file), Ok((header, expected))) => {
-                assert_eq!(file.index(), header.index(), "{}", case.name);
+        match (ggmill_io::open_damaged(&path), decoder.finish_damaged()) {
+            (Ok(file), Ok(expected)) => {
+                assert_eq!(*file.header(), expected, "{}", case.name);
                 let told = |faults: &[ggmill_core::Error]| {
                     faults.iter().map(ToString::to_string).collect::<Vec<_>>()
                 };
                 let faults = file.parts()[0].faults();
-                assert_eq!(told(faults), told(&expected), "{}", case.name);
+                assert_eq!(told(faults), told(expected.faults()), "{}", case.name);
                 assert_eq!(
                     faults.is_empty(),
                     ggmill_io::open_alone(&path).is_ok(),
@@ -81,8 +81,8 @@ fn lenient_opening_equals_lenient_parsing() {
 #[test]
 fn only_the_header_is_kept() {
     let opened = ggmill_io::open_alone(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
-    assert_eq!(opened.parts()[0].bytes().len() as u64, opened.index().header_len());
-    assert!(opened.index().header_len() < opened.file_len().unwrap() / 2);
+    assert_eq!(opened.parts()[0].bytes().len() as u64, opened.header().header_len());
+    assert!(opened.header().header_len() < opened.file_len().unwrap() / 2);
 }
 
 /// `open` and `map` give the same result for every corpus file, broken or not, and errors begin
@@ -93,13 +93,13 @@ fn corpus_files_open_as_they_map() {
     for case in corpus::all() {
         let path = directory.path().join(format!("{}.gguf", case.name));
         fs::write(&path, &case.bytes).unwrap();
-        let whole = Gguf::parse_with(&*case.bytes, &case.limits);
+        let whole = Header::parse_with(&*case.bytes, &case.limits);
         let opened = ggmill_io::open_alone_with(&path, &case.limits);
         let mapped = map_with(&path, &case.limits);
         match whole {
             Ok(whole) => {
-                assert_eq!(opened.unwrap().index(), whole.index(), "{}", case.name);
-                assert_eq!(mapped.unwrap().index(), whole.index(), "{}", case.name);
+                assert_eq!(*opened.unwrap().header(), whole, "{}", case.name);
+                assert_eq!(*mapped.unwrap().header(), whole, "{}", case.name);
             }
             Err(expected) => {
                 for error in [opened.unwrap_err(), mapped.unwrap_err()] {
@@ -149,20 +149,20 @@ fn files_cut_anywhere() {
     metadata.set("general.architecture", "llama");
     metadata.set("tokenizer.ggml.tokens", ["<s>", "</s>"].as_slice());
     let bytes = file_of(metadata, &["a", "b"], 5);
-    let whole = Gguf::parse(&*bytes).unwrap();
-    let end = data_end(whole.index(), &bytes);
+    let whole = Header::parse(&*bytes).unwrap();
+    let end = data_end(&whole);
     for len in 0..bytes.len() {
         fs::write(&path, &bytes[..len]).unwrap();
         let (opened, mapped) = (ggmill_io::open_alone(&path), map_with(&path, &Limits::default()));
         if len as u64 >= end {
             // Only padding is missing.
-            assert_eq!(opened.unwrap().index(), mapped.unwrap().index());
+            assert_eq!(opened.unwrap().header(), mapped.unwrap().header());
             continue;
         }
         let (opened, mapped) = (opened.unwrap_err(), mapped.unwrap_err());
         assert_eq!(opened.kind(), ErrorKind::Format(Kind::Truncated), "{len}: {opened}");
         assert_eq!(opened.to_string(), mapped.to_string());
-        if len as u64 >= whole.index().header_len() {
+        if len as u64 >= whole.header_len() {
             let percent = len as u64 * 100 / end;
             let expected = format!(
                 "; the file has {len} of at least {end} bytes ({percent}%), perhaps an \
@@ -180,7 +180,7 @@ fn an_incomplete_download_says_how_much_is_there() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("half.gguf");
     let bytes = fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
-    let end = data_end(Gguf::parse(&*bytes).unwrap().index(), &bytes);
+    let end = data_end(&Header::parse(&*bytes).unwrap());
     fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
     let message = ggmill_io::open_alone(&path).unwrap_err().to_string();
     assert!(

@@ -105,7 +105,7 @@ class Model:
 
     @property
     def faults(self) -> list[str]:
-        """Descriptions of the damage in files opened with ``salvage=True``."""
+        """Descriptions of the damage in files opened with ``damaged=True``."""
         return self._native.faults()
 
     def metadata_of(self, file: int) -> Metadata:
@@ -212,7 +212,7 @@ class Model:
 
 
 def open(
-    path: PathLike | Model, *, mmap: bool = True, alone: bool = False, salvage: bool = False
+    path: PathLike | Model, *, mmap: bool = True, alone: bool = False, damaged: bool = False
 ) -> Model:
     """Open a GGUF file, or a shard set.
 
@@ -222,7 +222,7 @@ def open(
             must not be modified or truncated, but may be replaced by renaming another file over it.
             With ``False``, data is read on access, which is safe for files that may change.
         alone: Open a shard without the others of its set.
-        salvage: Open the readable part of a damaged file; :attr:`Model.faults` describes the
+        damaged: Open the readable part of a damaged file; :attr:`Model.faults` describes the
             damage.
 
     Returns:
@@ -235,7 +235,7 @@ def open(
     """
     if isinstance(path, Model):
         path = path.path
-    return Model(_native.Model(path_text(path), mmap=mmap, alone=alone, salvage=salvage))
+    return Model(_native.Model(path_text(path), mmap=mmap, alone=alone, damaged=damaged))
 
 
 def model_path(model: PathLike | Model) -> str:

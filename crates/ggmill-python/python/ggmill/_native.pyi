@@ -92,7 +92,7 @@ class Tensor:
 
 class Model:
     def __init__(
-        self, path: str, *, mmap: bool = True, alone: bool = False, salvage: bool = False
+        self, path: str, *, mmap: bool = True, alone: bool = False, damaged: bool = False
     ) -> None: ...
     def close(self) -> None: ...
     @property

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use ggmill_core::{
-    Builder, Endian, GgmlType, Gguf, MetadataBuf, Optional as _, RawStr, Shape, Tensor, Writer,
+    Builder, Endian, GgmlType, Header, MetadataBuf, Optional as _, RawStr, Shape, Tensor, Writer,
 };
 use ggmill_pipeline::{Error, ErrorKind, Result};
 
@@ -19,8 +19,8 @@ use super::{
 
 pub(super) fn parse_gguf(bytes: &[u8]) -> Result<Imatrix> {
     let broken = |error: ggmill_core::Error| invalid(error.to_string());
-    let file = Gguf::parse(bytes).map_err(broken)?;
-    if file.index().endian() != Endian::Little {
+    let file = Header::parse(bytes).map_err(broken)?;
+    if file.endian() != Endian::Little {
         return Err(invalid("is big-endian, expected little-endian"));
     }
     let mut pairs: BTreeMap<&[u8], Pair<'_>> = BTreeMap::new();

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ggmill_core::{FileType, GgmlType, Gguf, MetadataBuf, Shape};
+use ggmill_core::{FileType, GgmlType, Header, MetadataBuf, Shape};
 use ggmill_pipeline::{
     Encoding, ErrorKind, Expression, GgufCheckpoint, MemorySource, Recipe, RecipeTensor,
     RunOptions, Sensitivity, run,
@@ -170,8 +170,12 @@ fn the_result_is_just_below_the_goal() {
     for bits in [5.5, 7.0, 9.0, 40.0] {
         let fit = fitted(&fixture.path(), &options("COPY"), Goal::BitsPerWeight(bits));
         let file = quantized(&fixture.path(), &with(&options("COPY"), fit.types)).unwrap();
-        let bytes: u64 =
-            Gguf::parse(&file).unwrap().tensors().iter().map(|tensor| tensor.size().unwrap()).sum();
+        let bytes: u64 = Header::parse(&file)
+            .unwrap()
+            .tensors()
+            .iter()
+            .map(|tensor| tensor.size().unwrap())
+            .sum();
         let found = bytes as f64 * 8.0 / weights as f64;
         assert!(
             found <= bits && (found - fit.bits_per_weight).abs() < 1e-9,
@@ -291,7 +295,7 @@ fn a_plan_of_another_model_is_an_error() {
     mixed.types = Some(one);
     let file = quantized(&fixture.path(), &mixed).unwrap();
     let types = ["blk.0.ffn_up.weight", "blk.1.ffn_up.weight"]
-        .map(|name| Gguf::parse(&file).unwrap().tensor(name).unwrap().ggml_type());
+        .map(|name| Header::parse(&file).unwrap().tensor(name).unwrap().ggml_type());
     assert_eq!(types, [GgmlType::Q4_0, GgmlType::Q8_0]);
     let cases = [
         (
@@ -433,7 +437,7 @@ fn tensors_measured_with_their_own_type_keep_it() {
     let file = quantized(&fixture.path(), &target).unwrap();
     let path = fixture.directory.path().join("once.gguf");
     std::fs::write(&path, &file).unwrap();
-    let once = Gguf::parse(&file).unwrap();
+    let once = Header::parse(&file).unwrap();
     let bytes: u64 = once.tensors().iter().map(|tensor| tensor.size().unwrap()).sum();
     let bits = bytes as f64 * 8.0 / count(&checkpoint_of(&path)) as f64;
     let types = fitted(&path, &asked, Goal::BitsPerWeight(bits - 0.1)).types;

@@ -1,6 +1,6 @@
 //! Importance matrices: reading, writing, merging, and measuring in parts.
 
-use ggmill_core::Gguf;
+use ggmill_core::Header;
 use ggmill_pipeline::ErrorKind;
 use ggmill_quantize::{Imatrix, ImatrixForm, ImatrixRun, ResumeError};
 use ggmill_testdata::models::models;
@@ -147,7 +147,7 @@ fn files_round_trip() {
         let again = imatrix.to_bytes(ImatrixForm::Gguf).unwrap();
         assert!(Imatrix::parse(&again).unwrap() == imatrix);
         let shapes = |bytes: &[u8]| {
-            let file = Gguf::parse(bytes.to_vec()).unwrap();
+            let file = Header::parse(bytes.to_vec()).unwrap();
             file.tensors()
                 .iter()
                 .map(|tensor| (tensor.name().to_string(), tensor.shape().dimensions().to_vec()))

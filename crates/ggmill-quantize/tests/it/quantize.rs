@@ -1,7 +1,7 @@
 //! Which types tensors get, and which values and options are errors; models of architectures that
 //! the reference does not support.
 
-use ggmill_core::{GgmlType, Gguf};
+use ggmill_core::{GgmlType, Header};
 use ggmill_pipeline::{ErrorKind, GgufCheckpoint};
 use ggmill_quantize::{
     Imatrix, Importance, ImportanceFilter, QuantizeOptions, RoleRule, TensorType, quantize,
@@ -152,7 +152,7 @@ fn patterns_are_case_sensitive() {
         r"\.attn_[kv]\.=q4_1".parse::<TensorType>().unwrap(),
     ];
     let file = quantized(&fixture.path(), &options).unwrap();
-    let types = |name: &str| Gguf::parse(&file).unwrap().tensor(name).unwrap().ggml_type();
+    let types = |name: &str| Header::parse(&file).unwrap().tensor(name).unwrap().ggml_type();
     assert_eq!(
         ["blk.0.attn_q.weight", "blk.0.attn_k.weight"].map(types),
         [GgmlType::Q8_0, GgmlType::Q4_1]
@@ -168,7 +168,7 @@ fn unknown_architectures_are_quantized() {
     file[at..at + 5].copy_from_slice(b"novel");
     std::fs::write(fixture.path(), &file).unwrap();
     let file = quantized(&fixture.path(), &options("Q4_K_M")).unwrap();
-    let model = Gguf::parse(&file).unwrap();
+    let model = Header::parse(&file).unwrap();
     // The names give nine layers, of which the first and the last get more bits.
     let types = [0, 1, 8]
         .map(|layer| model.tensor(format!("blk.{layer}.attn_v.weight")).unwrap().ggml_type());
@@ -200,7 +200,7 @@ fn rules_give_roles_to_unknown_names() {
         let mut options = options("Q4_K_M");
         options.roles = RoleRule::parse_list(rules).unwrap();
         let file = quantized(&fixture.path(), &options).unwrap();
-        let model = Gguf::parse(&file).unwrap();
+        let model = Header::parse(&file).unwrap();
         [
             "blk.0.mlp.w2.kernel..",
             "blk.1.self.v.kernel",
@@ -219,7 +219,7 @@ fn rules_give_roles_to_unknown_names() {
 fn shards_become_one_file() {
     let fixture = Fixture::new("llama");
     let whole = quantized(&fixture.path(), &options("Q5_K_S")).unwrap();
-    let model = Gguf::parse(&fixture.model.file).unwrap();
+    let model = Header::parse(&fixture.model.file).unwrap();
     let tensors: Vec<_> = model.tensors().iter().collect();
     for (number, part) in tensors.chunks(tensors.len().div_ceil(3)).enumerate() {
         let mut metadata = if number == 0 {
@@ -282,7 +282,7 @@ fn tensors(file: &[u8], options: &QuantizeOptions) -> Vec<(String, Vec<u64>, Ggm
     let path = directory.path().join("model.gguf");
     std::fs::write(&path, file).unwrap();
     let file = quantized(&path, options).unwrap();
-    let model = Gguf::parse(&file[..]).unwrap();
+    let model = Header::parse(&file[..]).unwrap();
     model
         .tensors()
         .iter()

@@ -1,7 +1,7 @@
 //! Notes about quantizations that may not be what the user intended, and messages of invalid
 //! options.
 
-use ggmill_core::{GgmlType, Gguf};
+use ggmill_core::{GgmlType, Header};
 use ggmill_pipeline::{ErrorKind, GgufCheckpoint};
 use ggmill_quantize::{
     Imatrix, Importance, ImportanceFilter, Override, QuantizeOptions, RoleRule, TensorType,
@@ -176,8 +176,11 @@ fn overrides_set_metadata() {
     ];
     set.overrides = texts.iter().map(|text| text.parse::<Override>().unwrap()).collect();
     let found = notes(&fixture, &set);
-    let has_tokens =
-        Gguf::parse(&fixture.model.file).unwrap().metadata().get("tokenizer.ggml.tokens").is_some();
+    let has_tokens = Header::parse(&fixture.model.file)
+        .unwrap()
+        .metadata()
+        .get("tokenizer.ggml.tokens")
+        .is_some();
     assert_eq!(
         found.iter().any(|note| note.starts_with(r#"key "tokenizer.ggml.tokens" was an array ("#)),
         has_tokens,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_arch::Catalogue;
 use ggmill_convert::{ConvertOptions, convert};
-use ggmill_core::{FileType, Gguf};
+use ggmill_core::{FileType, Header};
 use ggmill_pipeline::formats::CheckpointDirectory;
 use ggmill_pipeline::{Error, ErrorKind, GgufCheckpoint, Pretrained as _, RunOptions, run};
 use ggmill_quantize::{Imatrix, Importance, ImportanceFilter, QuantizeOptions, Target, quantize};
@@ -41,7 +41,7 @@ impl Fixture {
 
     /// Returns the offset of a tensor's data in the file.
     pub(crate) fn data(&self, name: &str) -> usize {
-        usize::try_from(Gguf::parse(&self.model.file).unwrap().tensor(name).unwrap().offset())
+        usize::try_from(Header::parse(&self.model.file).unwrap().tensor(name).unwrap().offset())
             .unwrap()
     }
 

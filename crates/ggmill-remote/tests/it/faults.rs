@@ -218,7 +218,7 @@ fn a_total_that_is_too_small_is_a_truncated_file() {
     let error = open_error(&server);
     assert_eq!(error.kind(), ErrorKind::Format(ggmill_core::ErrorKind::Truncated));
     assert!(error.to_string().contains("(99%), perhaps an incomplete upload"), "{error}");
-    let model = client().salvage(&at(&server)).unwrap();
+    let model = client().open_damaged(&at(&server)).unwrap();
     assert_eq!((model.tensors().len(), model.faults().count()), (2, 1));
 }
 

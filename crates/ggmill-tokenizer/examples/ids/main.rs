@@ -10,14 +10,14 @@ mod results;
 use std::error::Error;
 use std::io::{BufWriter, Write};
 
-use ggmill_core::Gguf;
+use ggmill_core::Header;
 use ggmill_tokenizer::Tokenizer;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let mut next = || arguments.next().ok_or("expected MODEL.gguf TEXTS OUT");
     let (model, texts, out) = (std::fs::read(next()?)?, std::fs::read(next()?)?, next()?);
-    let file = Gguf::parse(&model)?;
+    let file = Header::parse(&model)?;
     let tokenizer = Tokenizer::from_metadata(&file.metadata())?;
     let mut out = BufWriter::new(std::fs::File::create(out)?);
     let mut record = Vec::new();

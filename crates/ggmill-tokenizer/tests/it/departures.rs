@@ -1,6 +1,6 @@
 //! Results of this crate where llama.cpp aborts, never returns, or drops text.
 
-use ggmill_core::{Builder, Gguf, MetadataBuf};
+use ggmill_core::{Builder, Header, MetadataBuf};
 use ggmill_tokenizer::{DecodeOptions, EncodeOptions, ErrorKind, Tokenizer};
 
 use crate::identity::tokenizer;
@@ -8,7 +8,7 @@ use crate::identity::tokenizer;
 fn tokenizer_of(metadata: MetadataBuf) -> Result<Tokenizer, ggmill_tokenizer::Error> {
     let plan = Builder::new().metadata(metadata).plan().expect("a plan");
     let file = plan.header().to_vec();
-    let model = Gguf::parse(&file).expect("a file");
+    let model = Header::parse(&file).expect("a file");
     Tokenizer::from_metadata(&model.metadata())
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ggmill_core::{Gguf, MetadataBuf};
+use ggmill_core::{Header, MetadataBuf};
 use ggmill_testdata::{every_gguf, shared};
 use ggmill_tokenizer::{EncodeOptions, Kind, LoadOptions, Tokenizer};
 use proptest::prelude::*;
@@ -59,7 +59,7 @@ fn unreachable_tokens_of_real_vocabularies_do_not_occur() {
     let options = EncodeOptions::new().add_special(false);
     for path in every_gguf() {
         let file = std::fs::read(&path).expect("a file");
-        let Ok(model) = Gguf::parse(&file) else { continue };
+        let Ok(model) = Header::parse(&file) else { continue };
         let Ok(tokenizer) = Tokenizer::from_metadata(&model.metadata()) else { continue };
         if tokenizer.vocabulary().kind() == Kind::None {
             continue;
@@ -107,7 +107,7 @@ fn the_pre_tokenizer_of_a_vocabulary_fits_its_tokens() {
         return eprintln!("skipped: there is no shared data");
     };
     let file = std::fs::read(path).expect("a file");
-    let model = Gguf::parse(&file).expect("a model");
+    let model = Header::parse(&file).expect("a model");
     let fit = |pre: &str| {
         let options = LoadOptions::new().pre(pre);
         let tokenizer = Tokenizer::with_options(&model.metadata(), &options).expect("a tokenizer");

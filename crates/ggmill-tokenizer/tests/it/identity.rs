@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use ggmill_core::Gguf;
+use ggmill_core::Header;
 use ggmill_tokenizer::{EncodeOptions, LoadOptions, Tokenizer};
 use sha2::{Digest, Sha256};
 
@@ -36,7 +36,7 @@ pub(crate) const NAMES: [&str; 8] = [
 
 pub(crate) fn tokenizer(name: &str) -> Tokenizer {
     let file = read(&format!("{name}.gguf"));
-    let file = Gguf::parse(&file).expect("a GGUF file");
+    let file = Header::parse(&file).expect("a GGUF file");
     Tokenizer::from_metadata(&file.metadata()).expect("a tokenizer")
 }
 
@@ -85,7 +85,7 @@ fn tokens_of_every_model_are_those_of_llama_cpp() {
 fn tokens_of_every_pre_tokenizer_are_those_of_llama_cpp() {
     let texts: Vec<Vec<u8>> = sample().chunks(10).map(<[Vec<u8>]>::concat).collect();
     let file = read("small-bpe.gguf");
-    let file = Gguf::parse(&file).expect("a GGUF file");
+    let file = Header::parse(&file).expect("a GGUF file");
     let expected = String::from_utf8(read("names.txt")).expect("text");
     let mut names = Vec::new();
     for line in expected.lines().filter(|line| !line.starts_with('#')) {

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use ggmill_core::{Builder, Gguf, MetadataBuf};
+use ggmill_core::{Builder, Header, MetadataBuf};
 use ggmill_tokenizer::{
     DecodeOptions, Decoder, EncodeOptions, LoadOptions, Tokenizer, pre_tokenizer_names,
 };
@@ -234,7 +234,7 @@ fn every_pre_tokenizer_gives_the_same_tokens_on_several_threads() {
     metadata.set("tokenizer.ggml.tokens", tokens.as_slice());
     metadata.set("tokenizer.ggml.merges", ["Ġ Ġ", "Ġ Ċ", "h e", "t he", "a t"].as_slice());
     let file = Builder::new().metadata(metadata).plan().expect("a file").header().to_vec();
-    let model = Gguf::parse(&file).expect("a file");
+    let model = Header::parse(&file).expect("a file");
     let texts = long_texts();
     let mut seen = Vec::new();
     for name in pre_tokenizer_names() {

@@ -1,12 +1,12 @@
 //! Vocabularies: attributes, special tokens and errors.
 
-use ggmill_core::{Builder, Gguf, MetadataBuf};
+use ggmill_core::{Builder, Header, MetadataBuf};
 use ggmill_tokenizer::{Attributes, EncodeOptions, ErrorKind, Kind, Piece, Tokenizer, Vocabulary};
 
 fn with<T>(metadata: MetadataBuf, then: impl FnOnce(&ggmill_core::Metadata<'_>) -> T) -> T {
     let plan = Builder::new().metadata(metadata).plan().expect("a plan");
     let file = plan.header().to_vec();
-    let model = Gguf::parse(&file).expect("a file");
+    let model = Header::parse(&file).expect("a file");
     then(&model.metadata())
 }
 

@@ -9,7 +9,7 @@ use ggmill_check::{
     DataFacts, Fix, Input, Options, Profile, ProposedFix, Report, Selector, check_files, examine,
     unreadable,
 };
-use ggmill_core::{Entry, Part, Value, keys};
+use ggmill_core::{Entry, Header, Value, keys};
 use ggmill_run::{Probe, Recorded};
 
 use super::running::probe_with;
@@ -221,7 +221,7 @@ impl<'a> Check<'a> {
         }
         let not_gguf =
             |error: &_, beginning: &[u8]| not_gguf(error, beginning, path, &self.options);
-        let model = self.open.salvage_or(path, not_gguf).map_err(NotOpened::Failed)?;
+        let model = self.open.open_damaged_or(path, not_gguf).map_err(NotOpened::Failed)?;
         let model = model.map_err(|file| NotOpened::NotGguf(Box::new(file)))?;
         let facts = match model.parts().first().filter(|_| self.data) {
             Some(part) => {
@@ -252,7 +252,7 @@ impl<'a> Check<'a> {
             let error = Error::misuse("standard input: the tensor data cannot be examined");
             return FileCheck::failed(path, error.with_hint(Hint::DataNeedsFiles));
         }
-        let read = match ggmill_io::salvage_stream(io::stdin().lock()) {
+        let read = match ggmill_io::open_damaged_stream(io::stdin().lock()) {
             Ok(read) => read,
             Err(error) => {
                 let message = format_args!("standard input: {error}");
@@ -309,7 +309,7 @@ struct Opened {
 
 impl Opened {
     fn input<'a>(&'a self, catalogue: &'a Catalogue) -> Option<Input<'a>> {
-        let part: &Part = self.model.parts().first()?;
+        let part: &Header<'_> = self.model.parts().first()?;
         let input = Input::new(part).with_data(&self.facts).named(&self.name);
         Some(input.with_catalogue(catalogue))
     }

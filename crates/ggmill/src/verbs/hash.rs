@@ -211,7 +211,7 @@ fn file_names(model: &ggmill_core::Model) -> Vec<String> {
         let bytes = name.as_bytes();
         RawStr::new(bytes.rsplit(|&byte| byte == b'/').next().unwrap_or(bytes)).to_string()
     };
-    let of_part = |part: &ggmill_core::Part| match ggmill_io::file_of(part) {
+    let of_part = |part: &ggmill_core::Header<'_>| match ggmill_io::file_of(part) {
         Some(file) => Some(RawStr::new(file.path().file_name()?.as_encoded_bytes()).to_string()),
         None => part.name().map(last),
     };

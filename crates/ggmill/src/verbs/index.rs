@@ -319,7 +319,7 @@ impl Input {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
         }
-        options.salvage_core(&self.path).map_err(|error| {
+        options.open_damaged_core(&self.path).map_err(|error| {
             // The row has the path.
             let message = error.to_string();
             let prefix = format!("{}: ", display_path(&self.path));

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use ggmill::arch::Catalogue;
 use ggmill::convert::{ConvertOptions, convert, own_type};
-use ggmill::core::Gguf;
+use ggmill::core::Header;
 use ggmill::pipeline::{
     Checkpoint, GgufCheckpoint, Pretrained, Recipe, Result, RunOptions, SideFiles, SourceTensor,
     run,
@@ -137,7 +137,7 @@ fn one_pass(checkpoint: &Packed, own: FileType) -> Vec<u8> {
 }
 
 fn type_of(file: &[u8], name: &str) -> GgmlType {
-    Gguf::parse(file).unwrap().tensor(name).unwrap().ggml_type()
+    Header::parse(file).unwrap().tensor(name).unwrap().ggml_type()
 }
 
 /// Bytes without a pattern.

@@ -215,7 +215,8 @@ fn stopping_keeps_the_rows_of_the_earlier_index() {
         candidate.modified = Some(5);
     }
     let candidates: Vec<_> = files.iter().map(|(candidate, _)| candidate.clone()).collect();
-    let open = |number: usize| Model::salvage(files[number].1.clone()).map_err(|e| e.to_string());
+    let open =
+        |number: usize| Model::open_damaged(files[number].1.clone()).map_err(|e| e.to_string());
     for threads in [1, 3] {
         let mut out = Vec::new();
         let tables = Tables::ndjson(&mut out, Some(source(&text))).unwrap();

@@ -27,7 +27,7 @@ fn run(files: &[File], tables: Tables<'_>, threads: usize) -> Made<()> {
     let opened = AtomicUsize::new(0);
     let open = |number: usize| {
         opened.fetch_add(1, Ordering::Relaxed);
-        Model::salvage(files[number].1.clone()).map_err(|error| error.to_string())
+        Model::open_damaged(files[number].1.clone()).map_err(|error| error.to_string())
     };
     let options = IndexOptions::default().with_threads(NonZeroUsize::new(threads).unwrap());
     let outcome =

@@ -81,7 +81,7 @@ fn rows_have_the_counts_and_errors_of_the_files() {
     for (number, ((candidate, bytes), row)) in files.iter().zip(&rows).enumerate() {
         assert_eq!(row["path"], *candidate.path);
         assert_eq!(row["size"], bytes.len());
-        let (error, tensors, entries) = match Model::salvage(bytes.clone()) {
+        let (error, tensors, entries) = match Model::open_damaged(bytes.clone()) {
             Err(error) => (Some(error.to_string()), 0, 0),
             Ok(model) => (
                 model.faults().next().map(ToString::to_string),
@@ -168,7 +168,8 @@ fn an_index_that_cannot_be_written_has_an_outcome() {
     }
     let files = all_files();
     let candidates: Vec<_> = files.iter().map(|(candidate, _)| candidate.clone()).collect();
-    let open = |number: usize| Model::salvage(files[number].1.clone()).map_err(|e| e.to_string());
+    let open =
+        |number: usize| Model::open_damaged(files[number].1.clone()).map_err(|e| e.to_string());
     let (whole, ..) = ndjson(&files, None, 1).unwrap();
     let mut out = Full(whole.len() - 1);
     let tables = Tables::ndjson(&mut out, None).unwrap();
