@@ -51,9 +51,17 @@ fn main() -> Result<()> {
     fs::write(out.join("tables.rs"), code)?;
 
     let mut code = String::new();
-    descriptions((&data, &out), "BUILTIN", "architectures", true, &mut code, &mut all)?;
+    let programs =
+        descriptions((&data, &out), "BUILTIN", "architectures", true, &mut code, &mut all)?;
     // Projectors are found by their checkpoints only.
     descriptions((&data, &out), "PROJECTORS", "projectors", CHECKPOINTS, &mut code, &mut all)?;
+    writeln!(code, "static PROGRAMS: [(&str, &[u8]); {}] = [", programs.len())?;
+    for (name, source) in programs {
+        let coded = format!("program-{name}");
+        writeln!(code, "    ({name:?}, include_bytes!({coded:?})),")?;
+        all.push((coded, Box::new(move |out| source.encode(out))));
+    }
+    writeln!(code, "];")?;
     let parts = files(&data.join("parts"))?;
     writeln!(code, "static PARTS: [(&str, &[u8]); {}] = [", parts.len())?;
     for (name, path) in &parts {
@@ -86,7 +94,7 @@ fn table<T: Table + DeserializeOwned + 'static>(
 
 /// Adds the descriptions in a directory to `all`, and to `code` the statics `LIST`, `LIST_MARKS` and
 /// `LIST_TEXTS`: what is compiled in, what identifies the checkpoints of each (classes, model types and
-/// paths in a configuration), and the texts.
+/// paths in a configuration), and the texts. Returns the sources of graphs, by name.
 fn descriptions(
     (data, out): (&Path, &Path),
     list: &str,
@@ -94,7 +102,8 @@ fn descriptions(
     kept: bool,
     code: &mut String,
     all: &mut Vec<Encoded>,
-) -> Result<()> {
+) -> Result<Vec<(String, String)>> {
+    let mut programs = Vec::new();
     let files = if kept { files(&data.join(directory))? } else { Vec::new() };
     let (mut bytes, mut marks, mut texts) = (String::new(), String::new(), String::new());
     for (name, path) in &files {
@@ -104,6 +113,7 @@ fn descriptions(
         if source.exists() {
             let source = fs::read_to_string(source)?;
             text = with_computation(&text, &source);
+            programs.push((name.clone(), source.clone()));
             raw.computation = Some(source);
         }
         let of_kinds = raw
@@ -128,7 +138,7 @@ fn descriptions(
     if list == "BUILTIN" {
         writeln!(code, "static {list}_TEXTS: [&str; {count}] = [\n{texts}];")?;
     }
-    Ok(())
+    Ok(programs)
 }
 
 /// Returns the text of a description with its computation in it, after the title.

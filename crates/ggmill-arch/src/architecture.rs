@@ -206,7 +206,8 @@ impl Architecture {
         let tensors: Vec<&str> =
             groups.iter().flat_map(TensorGroup::outline).map(|tensor| tensor.name).collect();
         let file = format!("{}.py", raw.name);
-        let program = |source| Program::understand(&file, source, &known, &tensors);
+        let programs = |name: &str| parts.program(name);
+        let program = |source| Program::understand(&file, source, &known, &tensors, &programs);
         let graph = raw.computation.as_deref().map(program).transpose()?;
         let is_refused = raw.without_graph.as_deref();
         if is_refused.is_some_and(|because| because.is_empty() || graph.is_some()) {

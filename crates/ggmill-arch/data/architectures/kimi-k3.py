@@ -2,6 +2,8 @@
 attention over them; linear attention (Kimi Delta Attention) in most layers, gated latent attention without
 positions in the others; experts behind dense layers, with the activation SiTU."""
 
+from kimi_linear import check_kda, expert_groups, short_conv_heads, unit_heads
+
 def layer(x, kept, i):
     """The new x, and the outputs of groups of layers, one after the other."""
     if i == 0:
