@@ -9,7 +9,7 @@ def layer(x, kept, i):
     if i == 0:
         h, kept = x, x
     else:
-        h = mixed(split_heads(concat(kept, x), ceil_divide(i, residual_block) + 1), attn_res_score[i])
+        h = mixed(split_heads(concat(kept, x), (i + residual_block - 1) // residual_block + 1), attn_res_score[i])
         kept = concat(kept, x) if i % residual_block == 0 else kept
     h = rms_norm(h, attn_norm[i], rms_norm_epsilon)
     y = delta_attention(h, i) if kda[i] else latent_attention(h, i)
@@ -81,5 +81,5 @@ def model():
     kept = None
     for i in range(trunk_count):
         x, kept = layer(x, kept, i)
-    x = mixed(split_heads(concat(kept, x), ceil_divide(trunk_count, residual_block) + 1), output_res_score)
+    x = mixed(split_heads(concat(kept, x), (trunk_count + residual_block - 1) // residual_block + 1), output_res_score)
     return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)))

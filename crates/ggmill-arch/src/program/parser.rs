@@ -3,6 +3,7 @@
 use ggmill_core::is_digits;
 
 use super::lexer::{Fault, Span, Token, tokens};
+use super::names::{FLOOR_DIVIDE, POWER};
 use super::{Expr, Function, Kind, Statement, StatementKind};
 use crate::expression::Operator;
 use crate::schema::is_name;
@@ -478,7 +479,7 @@ impl<'a> Parser<'a> {
     fn product(&mut self) -> Result<Expr, Fault> {
         self.chain(Self::unary, |parser| {
             if parser.accept("//") {
-                return Some(Infix::Function("floor_divide"));
+                return Some(Infix::Function(FLOOR_DIVIDE));
             }
             let operators =
                 [("*", Operator::Multiply), ("/", Operator::Divide), ("%", Operator::Remainder)];
@@ -513,7 +514,7 @@ impl<'a> Parser<'a> {
             return Ok(base);
         }
         let exponent = self.deeper(Self::unary)?;
-        let kind = Infix::Function("pow").of(base, exponent);
+        let kind = Infix::Function(POWER).of(base, exponent);
         Ok(Expr { span: self.since(start), kind })
     }
 
