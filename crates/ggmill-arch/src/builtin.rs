@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn every_graph_fits_the_tensors_in_every_branch() {
         // Each takes a fifth of a second.
-        let step = if ggmill_testdata::is_long() { 1 } else { 8 };
+        let step = if ggmill_testdata::is_long() { 1 } else { 12 };
         let graphs = Architecture::builtins().filter(|architecture| architecture.has_graph());
         let graphs: Vec<_> = graphs.step_by(step).collect();
         let errors: Vec<_> =
