@@ -23,6 +23,9 @@ use tables::{KeepF32, Kinds, Names, Quantization, Refused, Roles, Table};
 
 type Result<T> = core::result::Result<T, Box<dyn Error>>;
 
+/// The quotes around a docstring.
+const DOCSTRING: &str = "\"\"\"";
+
 /// A file that is encoded: its name in `OUT_DIR`, and a function that writes its value.
 type Encoded = (String, Box<dyn Fn(&mut Output<'_>)>);
 
@@ -75,7 +78,29 @@ fn main() -> Result<()> {
     }
     writeln!(code, "];")?;
     fs::write(out.join("builtin.rs"), code)?;
+    fs::write(out.join("library.py"), program(&data.join("library.py"))?)?;
     write(&all, &out)
+}
+
+/// Returns the source of a program; without its comments where descriptions are only applied to files,
+/// as in modules for browsers. Lines keep their numbers.
+fn program(path: &Path) -> Result<String> {
+    let text = fs::read_to_string(path)?;
+    if CHECKPOINTS {
+        return Ok(text);
+    }
+    let (mut kept, mut is_docstring) = (String::new(), false);
+    for line in text.lines() {
+        let statement = line.trim();
+        let begins = !is_docstring && statement.starts_with(DOCSTRING);
+        let ends = statement.ends_with(DOCSTRING) && (is_docstring || statement.len() > 3);
+        if !(begins || is_docstring || statement.starts_with('#')) {
+            kept.push_str(line);
+        }
+        kept.push('\n');
+        is_docstring = (begins || is_docstring) && !ends;
+    }
+    Ok(kept)
 }
 
 /// Reads a table, to be encoded under the name of its static.
@@ -111,8 +136,8 @@ fn descriptions(
         let source = path.with_extension("py");
         let mut text = fs::read_to_string(path)?;
         if source.exists() {
-            let source = fs::read_to_string(source)?;
-            text = with_computation(&text, &source);
+            text = with_computation(&text, &fs::read_to_string(&source)?);
+            let source = program(&source)?;
             programs.push((name.clone(), source.clone()));
             raw.computation = Some(source);
         }

@@ -12,7 +12,9 @@ mod parser;
 
 use std::sync::{Arc, LazyLock};
 
-use crate::error::{Error, Result};
+use ggmill_core::RawStr;
+
+use crate::error::{Error, Result, line_and_column, shortened};
 use crate::expression::{Function as Known, Operator};
 use crate::graph::Output;
 use crate::value::ParameterValue;
@@ -23,7 +25,7 @@ pub(crate) use lexer::Span;
 pub(crate) const MAIN: &str = "model";
 
 /// The blocks that all graphs can use.
-static LIBRARY_SOURCE: &str = include_str!("../../data/library.py");
+static LIBRARY_SOURCE: &str = include_str!(concat!(env!("OUT_DIR"), "/library.py"));
 static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
     let located = |(span, fault): lexer::Fault| located(LIBRARY_FILE, LIBRARY_SOURCE, span, &fault);
     let parsed = parser::parse(LIBRARY_SOURCE, OF_LIBRARY).map_err(located);
@@ -224,7 +226,7 @@ impl Program {
     /// Returns `FILE:LINE:COLUMN: TEXT` of a place in a source.
     pub(crate) fn place(&self, span: Span, source: usize) -> String {
         let text: Vec<&str> = self.within(span, source).split_whitespace().collect();
-        let text = crate::error::shortened(&text.join(" "));
+        let text = shortened(&text.join(" "));
         let (file, source) = self.source(source);
         format!("{}: {text}", position(file, source, span))
     }
@@ -249,15 +251,20 @@ impl Program {
 }
 
 fn position(file: &str, source: &str, span: Span) -> String {
-    let before = source.get(..span.start).unwrap_or_default();
-    let line = before.matches('\n').count().saturating_add(1);
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count().saturating_add(1);
+    let (line, column) = line_and_column(source, span.start);
     format!("{file}:{line}:{column}")
 }
 
-/// An error with its place in a source.
+/// Returns an error with its place in a source, and the line that is there.
 fn located(file: &str, source: &str, span: Span, fault: &str) -> Error {
-    Error::description(format!("{}: {fault}", position(file, source, span)))
+    let before = source.get(..span.start).unwrap_or_default();
+    let start = before.rfind('\n').map_or(0, |at| at.saturating_add(1));
+    let line = source.get(start..).unwrap_or_default().lines().next().unwrap_or_default().trim();
+    let line = match line {
+        "" => String::new(),
+        line => format!(", in: {}", RawStr::from(&*shortened(line))),
+    };
+    Error::description(format!("{}: {fault}{line}", position(file, source, span)))
 }
 
 /// Passes every expression of the statements, with all within it.
