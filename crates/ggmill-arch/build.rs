@@ -23,6 +23,9 @@ use tables::{KeepF32, Kinds, Names, Quantization, Refused, Roles, Table};
 
 type Result<T> = core::result::Result<T, Box<dyn Error>>;
 
+/// The quotes around a docstring.
+const DOCSTRING: &str = "\"\"\"";
+
 /// A file that is encoded: its name in `OUT_DIR`, and a function that writes its value.
 type Encoded = (String, Box<dyn Fn(&mut Output<'_>)>);
 
@@ -51,9 +54,17 @@ fn main() -> Result<()> {
     fs::write(out.join("tables.rs"), code)?;
 
     let mut code = String::new();
-    descriptions((&data, &out), "BUILTIN", "architectures", true, &mut code, &mut all)?;
+    let programs =
+        descriptions((&data, &out), "BUILTIN", "architectures", true, &mut code, &mut all)?;
     // Projectors are found by their checkpoints only.
     descriptions((&data, &out), "PROJECTORS", "projectors", CHECKPOINTS, &mut code, &mut all)?;
+    writeln!(code, "static PROGRAMS: [(&str, &[u8]); {}] = [", programs.len())?;
+    for (name, source) in programs {
+        let coded = format!("program-{name}");
+        writeln!(code, "    ({name:?}, include_bytes!({coded:?})),")?;
+        all.push((coded, Box::new(move |out| source.encode(out))));
+    }
+    writeln!(code, "];")?;
     let parts = files(&data.join("parts"))?;
     writeln!(code, "static PARTS: [(&str, &[u8]); {}] = [", parts.len())?;
     for (name, path) in &parts {
@@ -67,7 +78,29 @@ fn main() -> Result<()> {
     }
     writeln!(code, "];")?;
     fs::write(out.join("builtin.rs"), code)?;
+    fs::write(out.join("library.py"), program(&data.join("library.py"))?)?;
     write(&all, &out)
+}
+
+/// Returns the source of a program; without its comments where descriptions are only applied to files,
+/// as in modules for browsers. Lines keep their numbers.
+fn program(path: &Path) -> Result<String> {
+    let text = fs::read_to_string(path)?;
+    if CHECKPOINTS {
+        return Ok(text);
+    }
+    let (mut kept, mut is_docstring) = (String::new(), false);
+    for line in text.lines() {
+        let statement = line.trim();
+        let begins = !is_docstring && statement.starts_with(DOCSTRING);
+        let ends = statement.ends_with(DOCSTRING) && (is_docstring || statement.len() > 3);
+        if !(begins || is_docstring || statement.starts_with('#')) {
+            kept.push_str(line);
+        }
+        kept.push('\n');
+        is_docstring = (begins || is_docstring) && !ends;
+    }
+    Ok(kept)
 }
 
 /// Reads a table, to be encoded under the name of its static.
@@ -86,7 +119,7 @@ fn table<T: Table + DeserializeOwned + 'static>(
 
 /// Adds the descriptions in a directory to `all`, and to `code` the statics `LIST`, `LIST_MARKS` and
 /// `LIST_TEXTS`: what is compiled in, what identifies the checkpoints of each (classes, model types and
-/// paths in a configuration), and the texts.
+/// paths in a configuration), and the texts. Returns the sources of graphs, by name.
 fn descriptions(
     (data, out): (&Path, &Path),
     list: &str,
@@ -94,7 +127,8 @@ fn descriptions(
     kept: bool,
     code: &mut String,
     all: &mut Vec<Encoded>,
-) -> Result<()> {
+) -> Result<Vec<(String, String)>> {
+    let mut programs = Vec::new();
     let files = if kept { files(&data.join(directory))? } else { Vec::new() };
     let (mut bytes, mut marks, mut texts) = (String::new(), String::new(), String::new());
     for (name, path) in &files {
@@ -102,8 +136,9 @@ fn descriptions(
         let source = path.with_extension("py");
         let mut text = fs::read_to_string(path)?;
         if source.exists() {
-            let source = fs::read_to_string(source)?;
-            text = with_computation(&text, &source);
+            text = with_computation(&text, &fs::read_to_string(&source)?);
+            let source = program(&source)?;
+            programs.push((name.clone(), source.clone()));
             raw.computation = Some(source);
         }
         let of_kinds = raw
@@ -128,7 +163,7 @@ fn descriptions(
     if list == "BUILTIN" {
         writeln!(code, "static {list}_TEXTS: [&str; {count}] = [\n{texts}];")?;
     }
-    Ok(())
+    Ok(programs)
 }
 
 /// Returns the text of a description with its computation in it, after the title.

@@ -23,6 +23,7 @@ mod model_card;
 mod npy;
 mod packed;
 mod parse;
+mod program;
 mod quantize;
 mod request;
 mod restore;
@@ -57,6 +58,7 @@ pub use manifest::manifest;
 pub use model_card::model_card;
 pub use npy::npy;
 pub use parse::parse;
+pub use program::program;
 pub use quantize::quantize;
 pub use request::request;
 pub use restore::restore;
@@ -74,7 +76,7 @@ pub use vocabulary::vocabulary;
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its binary: a parser of untrusted bytes, or a codec.
-pub const TARGETS: [(&str, Target); 30] = [
+pub const TARGETS: [(&str, Target); 31] = [
     ("parse", parse),
     ("decoder_chunks", decoder_chunks),
     ("restore", restore),
@@ -84,6 +86,7 @@ pub const TARGETS: [(&str, Target); 30] = [
     ("quantize", quantize),
     ("architecture", architecture),
     ("graph", graph),
+    ("program", program),
     ("config", config),
     ("start", start),
     ("file_name", file_name),

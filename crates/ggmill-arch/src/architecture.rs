@@ -7,7 +7,7 @@ use ggmill_core::{ByteSize, ValueType};
 
 use crate::coded::CHECKPOINTS;
 use crate::declared::{Declared, in_order_of_use, parameters};
-use crate::error::{Error, ErrorKind, Result, SubjectKind, quoted};
+use crate::error::{Error, ErrorKind, Result, SubjectKind, line_and_column, quoted};
 use crate::expression::{Expression, Scope};
 use crate::include::Parts;
 use crate::key::whole_key;
@@ -125,13 +125,16 @@ impl Architecture {
             }
             raw.computation = Some(source.to_owned());
         }
-        Self::of_raw(raw, parts)
+        Self::of_raw(raw, parts).map_err(|error| error.placed(toml))
     }
 
     /// The description that is written so.
     pub(crate) fn of_raw(mut raw: RawArchitecture, parts: &dyn Parts) -> Result<Self> {
         let name = raw.name.clone();
-        Self::understand(&mut raw, parts).map_err(|error| error.within(&name))
+        Self::understand(&mut raw, parts).map_err(|error| {
+            let names = raw.parameters.0.iter().map(|(name, _)| name.as_str());
+            error.with_nearest(names).within(&name)
+        })
     }
 
     fn understand(raw: &mut RawArchitecture, parts: &dyn Parts) -> Result<Self> {
@@ -206,7 +209,8 @@ impl Architecture {
         let tensors: Vec<&str> =
             groups.iter().flat_map(TensorGroup::outline).map(|tensor| tensor.name).collect();
         let file = format!("{}.py", raw.name);
-        let program = |source| Program::understand(&file, source, &known, &tensors);
+        let programs = |name: &str| parts.program(name);
+        let program = |source| Program::understand(&file, source, &known, &tensors, &programs);
         let graph = raw.computation.as_deref().map(program).transpose()?;
         let is_refused = raw.without_graph.as_deref();
         if is_refused.is_some_and(|because| because.is_empty() || graph.is_some()) {
@@ -412,9 +416,7 @@ impl Architecture {
 
 /// The error of the TOML reader with line and column, in one line.
 fn syntax(toml: &str, error: &toml::de::Error) -> Error {
-    let before = error.span().and_then(|span| toml.get(..span.start)).unwrap_or_default();
-    let line = before.matches('\n').count().saturating_add(1);
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count().saturating_add(1);
+    let (line, column) = line_and_column(toml, error.span().map_or(0, |span| span.start));
     let message = ggmill_core::RawStr::from(error.message()).to_string();
     Error::description(format!("line {line}, column {column}: {message}"))
 }

@@ -4,6 +4,8 @@ use core::fmt;
 
 use ggmill_core::RawStr;
 
+use crate::near::near_part;
+
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
@@ -65,6 +67,8 @@ struct Inner {
     kind: ErrorKind,
     architecture: Option<Box<str>>,
     subject: Option<(SubjectKind, Box<str>)>,
+    /// A name that is not a hyperparameter.
+    unknown: Option<Box<str>>,
     message: String,
 }
 
@@ -78,7 +82,8 @@ pub(crate) enum SubjectKind {
 impl Error {
     #[cold]
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, architecture: None, subject: None, message: message.into() }))
+        let message = message.into();
+        Self(Box::new(Inner { kind, architecture: None, subject: None, unknown: None, message }))
     }
 
     #[cold]
@@ -89,6 +94,43 @@ impl Error {
     #[cold]
     pub(crate) fn configuration(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Configuration, message)
+    }
+
+    /// Returns an error about a name that is not a hyperparameter.
+    #[cold]
+    pub(crate) fn unknown_name(name: &str, message: String) -> Self {
+        let mut error = Self::description(message);
+        error.0.unknown = Some(shortened(name));
+        error
+    }
+
+    /// Adds the name of a hyperparameter that is most similar to the unknown one.
+    #[must_use]
+    pub(crate) fn with_nearest<'n>(mut self, names: impl IntoIterator<Item = &'n str>) -> Self {
+        let near = self.0.unknown.as_deref().and_then(|unknown| near_part(unknown, names));
+        if let Some(near) = near {
+            self.0.message.push_str(&format!("; did you mean {near}?"));
+        }
+        self
+    }
+
+    /// Puts the line and the column of the expression or the subject before the message, where the
+    /// text of the description has them.
+    #[must_use]
+    pub(crate) fn placed(mut self, toml: &str) -> Self {
+        let subject = self.0.subject.as_ref().and_then(|(_, name)| definition(toml, name));
+        let quoted = self.0.message.split_once("expression \"").map(|(_, rest)| rest);
+        let expression = quoted.and_then(|rest| rest.split('"').next());
+        let start = subject.unwrap_or(0);
+        let expression = expression.filter(|text| !text.is_empty()).and_then(|text| {
+            let found = toml.get(start..)?.find(text)?;
+            Some(start.saturating_add(found))
+        });
+        if let Some(at) = expression.or(subject) {
+            let (line, column) = line_and_column(toml, at);
+            self.0.message.insert_str(0, &format!("line {line}, column {column}: "));
+        }
+        self
     }
 
     /// Says what the error is about, unless an inner error has.
@@ -130,6 +172,32 @@ impl Error {
             SubjectKind::Tensor => Subject::Tensor(RawStr::from(&**name)),
         })
     }
+}
+
+/// Returns where a description defines a hyperparameter, a key or a tensor: a line that begins with its
+/// name, or the header of a table with it.
+fn definition(toml: &str, name: &str) -> Option<usize> {
+    let mut start = 0;
+    for line in toml.split_inclusive('\n') {
+        let text = line.trim_start().trim_start_matches('[');
+        let text = text.rsplit_once("tensor.").map_or(text, |(_, rest)| rest);
+        let text = text.strip_prefix("parameters.").or(text.strip_prefix("keys.")).unwrap_or(text);
+        let rest = text.trim_start_matches('"').strip_prefix(name);
+        if rest.is_some_and(|rest| rest.trim_start_matches(['"', ' ']).starts_with(['=', ']', '.']))
+        {
+            return Some(start);
+        }
+        start = start.saturating_add(line.len());
+    }
+    None
+}
+
+/// Returns the line and the column of a place in a text, both from 1.
+pub(crate) fn line_and_column(text: &str, at: usize) -> (usize, usize) {
+    let before = text.get(..at).unwrap_or_default();
+    let line = before.matches('\n').count().saturating_add(1);
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count().saturating_add(1);
+    (line, column)
 }
 
 /// A name is kept for a message, not for reference: a long one is cut.

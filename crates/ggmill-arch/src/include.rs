@@ -16,6 +16,9 @@ pub(crate) trait Parts {
 
     /// The part of this name, where there is one.
     fn part(&self, name: &str) -> Option<Result<RawPart>>;
+
+    /// Returns the source of the graphs of the built-in architecture with this name.
+    fn program(&self, name: &str) -> Option<String>;
 }
 
 /// Parts as texts: name and text of each.
@@ -27,6 +30,10 @@ impl Parts for &[(&str, &str)] {
     fn part(&self, name: &str) -> Option<Result<RawPart>> {
         let text = self.iter().find(|(part, _)| *part == name).map(|(_, text)| *text);
         text.map(|text| RawPart::parse(name, text))
+    }
+
+    fn program(&self, _name: &str) -> Option<String> {
+        None
     }
 }
 

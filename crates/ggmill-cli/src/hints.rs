@@ -86,10 +86,10 @@ fn text(hint: &Hint) -> String {
         Hint::DescribeThis => "--arch-file adds a description of your own",
         Hint::DraftDescription { nearest, .. } => {
             return format!(
-                "standard output contains a first draft of a description, based on that of \
-                 {nearest}, whose tensors have the most similar names: save it (`ggmill convert SRC \
-                 > mine.toml`), complete it with what the comments at its top list, and pass it \
-                 with --arch-file mine.toml"
+                "`ggmill architectures new CLASS DIR > mine.toml` writes a first draft of a \
+                 description, based on that of {nearest}, whose tensors have the most similar names: \
+                 complete it with what the comments at its top list, and pass it with --arch-file \
+                 mine.toml"
             );
         }
         Hint::NameBase => {

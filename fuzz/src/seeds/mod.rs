@@ -25,6 +25,7 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "dequantize" | "quantize" => return blocks(),
         "architecture" => return texts::descriptions(),
         "graph" => return texts::graphs(),
+        "program" => return texts::programs(),
         "config" => return [texts::configurations(), packed::packed()].concat(),
         "start" => return texts::unknown_classes(),
         "file_name" => return texts::file_names(),

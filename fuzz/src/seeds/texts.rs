@@ -47,6 +47,9 @@ pub(super) fn descriptions() -> Vec<(String, Vec<u8>)> {
     let directory =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/ggmill-arch/data/architectures");
     for path in fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        if path.extension().is_none_or(|extension| extension != "toml") {
+            continue;
+        }
         let name = path.file_stem().and_then(|name| name.to_str()).map(str::to_owned);
         if let Some((name, text)) =
             name.zip(fs::read_to_string(&path).ok().filter(|text| text.len() <= LONGEST))
@@ -56,6 +59,31 @@ pub(super) fn descriptions() -> Vec<(String, Vec<u8>)> {
     }
     seeds.sort();
     seeds
+}
+
+/// Sources of computation graphs: of every eighth architecture, and of those with most operations.
+pub(super) fn programs() -> Vec<(String, Vec<u8>)> {
+    let directory =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/ggmill-arch/data/architectures");
+    let files = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<_> = files
+        .filter(|path| path.extension().is_some_and(|extension| extension == "py"))
+        .filter_map(|path| {
+            let name = path.file_stem()?.to_str()?.to_owned();
+            Some((name, fs::read(&path).ok()?))
+        })
+        .collect();
+    files.sort();
+    let most = ["deepseek4", "gemma3n", "qwen4exp", "rwkv7", "t5"];
+    files
+        .into_iter()
+        .enumerate()
+        .filter(|(number, (name, _))| number % 8 == 0 || most.contains(&&**name))
+        .map(|(_, (name, source))| {
+            let seed = [name.as_bytes(), b"\0", &source].concat();
+            (name, seed)
+        })
+        .collect()
 }
 
 /// The steps of graphs: for each operation set one with all of its operations, and one minimal

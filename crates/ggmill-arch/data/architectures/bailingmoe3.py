@@ -1,6 +1,8 @@
 """Ling 3 (Bailing MoE V3): linear attention (Kimi Delta Attention) in most layers, latent attention with a
 gate for each head in the others; experts behind dense layers, with clamped gates."""
 
+from kimi_linear import check_kda, expert_groups, short_conv_heads, unit_heads
+
 def layer(x, i, angles):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     y = delta_attention(h, i) if kda[i] else latent_attention(h, i, angles)

@@ -36,6 +36,23 @@ def sharpened(q):
     """Queries that grow with the position, in models for long contexts."""
     return scale_by_position(q, score_length, score_scale) if score_scale != 0.0 else q
 
+def is_yarn():
+    return rope_scaling == "yarn" and first(rope_factor, rope_linear_factor, 0.0) != 0.0
+
+def mla_magnitude():
+    """The magnitude of angles, where scores have their own factor for YaRN."""
+    return first(rope_magnitude, 1.0) * (yarn_growth() + 1.0 if is_yarn() and first(yarn_log_multiplier, 0.0) == 0.0 else 1.0)
+
+def mla_score_scale():
+    """What scores are multiplied by: more in long contexts."""
+    growth = yarn_growth()
+    sharpness = (mla_magnitude() if is_yarn() else mla_magnitude() * (growth + 1.0)) * (growth * 10.0 * first(yarn_log_multiplier, 0.0) + 1.0)
+    return sharpness * sharpness / sqrt(key_mla)
+
+def mla_angles():
+    angles = rope_angles()
+    return [angles[0], angles[1], mla_magnitude(), angles[3]]
+
 def model():
     check_rope()
     check_expert_groups()
@@ -45,7 +62,7 @@ def model():
     assert expert_length > 0 or leading_dense >= trunk_count, "the width of an expert is 0"
     assert leading_dense >= trunk_count or experts_used > 0 and experts_used <= expert_count, "expert_used_count is 0, or greater than the number of experts"
     assert gating == 1 or gating == 2, "expert_gating_func is neither softmax nor sigmoid"
-    angles = with_magnitude(rope_angles(), mla_magnitude())
+    angles = mla_angles()
     x = embed(token_embd, tokens)
     for i in range(trunk_count):
         x = layer(x, i, angles)

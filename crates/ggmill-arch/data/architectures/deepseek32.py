@@ -1,6 +1,8 @@
 """DeepSeek V3.2: latent attention to the tokens that an indexer selects (sparse attention), and experts
 with a shared expert behind dense layers."""
 
+from deepseek2 import mla_angles, mla_score_scale
+
 def layer(x, i, angles):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     s = rms_norm(linear(attn_q_a[i], h), attn_q_a_norm[i], rms_norm_epsilon)
@@ -31,6 +33,11 @@ def latent_attention(h, s, i, angles, picks):
     o = attention(q, concat(c, k_rope), c, mla_score_scale(), picks=picks)
     return merge_heads(head_linear(attn_v_b[i], split_heads(o, heads)))
 
+def check_sparse_latent():
+    assert heads > 0 and value_mla > 0 and kv_rank > 0 and q_rank > 0 and plain_length >= 1, "a number or a length of attention heads is 0, or rope.dimension_count is not less than the length of a key"
+    assert index_heads > 0 and index_length >= rope_length and index_top > 0, "a number of the indexer is 0, or rope.dimension_count is greater than the length of its heads"
+    assert trunk_count > 0, "there are no layers"
+
 def model():
     check_rope()
     check_expert_groups()
@@ -39,7 +46,7 @@ def model():
     assert expert_length > 0 or leading_dense >= trunk_count, "the width of an expert is 0"
     assert leading_dense >= trunk_count or experts_used > 0 and experts_used <= expert_count, "expert_used_count is 0, or greater than the number of experts"
     assert gating == 1 or gating == 2, "expert_gating_func is neither softmax nor sigmoid"
-    angles = with_magnitude(rope_angles(), mla_magnitude())
+    angles = mla_angles()
     x = embed(token_embd, tokens)
     for i in range(trunk_count):
         assert has(indexer.attn_k[i]) and has(indexer.attn_q_b[i]) and has(indexer.k_norm[i]) and has(indexer.proj[i]), "a layer lacks tensors of its indexer"

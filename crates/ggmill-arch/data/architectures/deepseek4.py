@@ -72,6 +72,24 @@ def moe(h, i):
     g, u = linear(ffn_gate_shexp[i], h), linear(ffn_up_shexp[i], h)
     return y + linear(ffn_down_shexp[i], clamped_swiglu(g, u, shared_limits[i]))
 
+def connection_weights(x, fn, scale, base):
+    """What a layer reads of each stream, what it writes to each, and how it mixes them with each other."""
+    read, write, mixing = split(linear(fn, rms_norm(merge_heads(x), None, rms_norm_epsilon)), streams, streams, streams * streams)
+    f, g, h = split(embed(scale, 0), 1, 1, 1)
+    read, write, mixing = split(concat(concat(read * f, write * g), mixing * h) + base, streams, streams, streams * streams)
+    mixing = sinkhorn(softmax(split_heads(mixing, streams)) + streams_epsilon, streams_iterations, streams_epsilon)
+    return sigmoid(read) + streams_epsilon, write, mixing
+
+def write_streams(x, y, write, mixing):
+    """The four streams, mixed, plus the result of a layer."""
+    a, b, c, d = split(mixing, 1, 1, 1, 1)
+    return repeat(y, streams) * split_heads(sigmoid(write) * 2.0, streams) + split_heads(concat(
+        concat(weighted_sum(x, merge_heads(a)), weighted_sum(x, merge_heads(b))),
+        concat(weighted_sum(x, merge_heads(c)), weighted_sum(x, merge_heads(d)))), streams)
+
+def check_clamps():
+    assert (not is_list(limits) or len(limits) >= trunk_count) and (not is_list(shared_limits) or len(shared_limits) >= trunk_count), "swiglu_clamp_exp or swiglu_clamp_shexp does not have one element for each layer"
+
 def model():
     check_rope()
     assert streams == 4 and streams_iterations > 0, "hyper_connection.count is not 4, or hyper_connection.sinkhorn_iterations is 0"

@@ -1,4 +1,4 @@
-"""A Llama: attention with rotary positions, and a SwiGLU layer."""
+"""ERNIE 4.5: a Llama."""
 
 def layer(x, i, angles):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)

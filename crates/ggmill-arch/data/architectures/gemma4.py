@@ -1,6 +1,8 @@
 """Gemma 4: layers with a window have shorter heads, the last layers use keys and values of earlier ones,
 experts may stand beside the dense layer, and each layer adds an embedding of the token of its own."""
 
+from gemma3n import layer_inputs
+
 def layer(x, i, angles, shared, rest):
     """The new x, the keys and values that later layers share (of windowed layers, and of others), and the
     inputs of later layers."""
@@ -42,12 +44,6 @@ def feed_forward_layer(x, i):
     g, u = split(expert_linear(ffn_gate_up_exps[i], rms_norm(x, pre_ffw_norm_2[i], rms_norm_epsilon), experts), expert_feed_forward_length, expert_feed_forward_length)
     z = weighted_sum(expert_linear(ffn_down_exps[i], gelu(g) * u, experts), normalize(gather(p, experts)))
     return rms_norm(y, post_ffw_norm_1[i], rms_norm_epsilon) + rms_norm(z, post_ffw_norm_2[i], rms_norm_epsilon)
-
-def layer_inputs(x):
-    """What all layers add besides, one after the other: an embedding of the token, and a projection of x."""
-    e = split_heads(embed(per_layer_token_embd, tokens), block_count) * sqrt(per_layer_length)
-    p = split_heads(linear(per_layer_model_proj, x) / sqrt(embedding_length), block_count)
-    return merge_heads((rms_norm(p, per_layer_proj_norm, rms_norm_epsilon) + e) * sqrt(0.5))
 
 def model():
     check_rope()

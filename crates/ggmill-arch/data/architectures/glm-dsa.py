@@ -1,6 +1,9 @@
 """GLM 5: DeepSeek V3.2 in which only some layers have an indexer. The others attend to the tokens that
 the last one selected."""
 
+from deepseek32 import check_sparse_latent, latent_attention, selected
+from deepseek2 import mla_angles
+
 def layer(x, i, angles, picks):
     """The new x, and the tokens that this and the next layers attend to."""
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
@@ -15,23 +18,6 @@ def layer(x, i, angles, picks):
         x = x + moe_swiglu(h, experts, weights, ffn_gate_up_exps[i], ffn_gate_exps[i], ffn_up_exps[i], ffn_down_exps[i])
     return x + swiglu(h, ffn_gate_shexp[i], ffn_up_shexp[i], ffn_down_shexp[i]) if i >= leading_dense and shared_length > 0 else x, picks
 
-def selected(h, s, i, angles):
-    """The tokens that the indexer selects: a small attention of its own, of which only the scores count."""
-    q = rope(split_heads(linear(indexer.attn_q_b[i], s), index_heads), index_style, rope_length, angles[0], scale=angles[1], magnitude=angles[2], yarn=angles[3])
-    k = layer_norm(linear(indexer.attn_k[i], h), indexer.k_norm[i], index_epsilon)
-    k = rope(k, index_style, rope_length, angles[0], scale=angles[1], magnitude=angles[2], yarn=angles[3])
-    return select_tokens(q, k, linear(indexer.proj[i], h), index_top)
-
-def latent_attention(h, s, i, angles, picks):
-    q_plain, q_rope = split(split_heads(linear(attn_q_b[i], s), heads), plain_length, rope_length)
-    c, k_rope = split(linear(attn_kv_a_mqa[i], h), kv_rank, rope_length)
-    c = rms_norm(c, attn_kv_a_norm[i], rms_norm_epsilon)
-    k_rope = rope_pairs(k_rope, angles)
-    q_rope = rope_pairs(q_rope, angles)
-    q = concat(head_linear(attn_k_b[i], q_plain), q_rope)
-    o = attention(q, concat(c, k_rope), c, mla_score_scale(), picks=picks)
-    return merge_heads(head_linear(attn_v_b[i], split_heads(o, heads)))
-
 def model():
     check_rope()
     check_expert_groups()
@@ -42,7 +28,7 @@ def model():
     assert leading_dense >= trunk_count or experts_used > 0 and experts_used <= expert_count, "expert_used_count is 0, or greater than the number of experts"
     assert gating == 1 or gating == 2, "expert_gating_func is neither softmax nor sigmoid"
     assert not is_list(kinds_in_file) or len(kinds_in_file) >= trunk_count, "attention.indexer.types does not have one element for each layer"
-    angles = with_magnitude(rope_angles(), mla_magnitude())
+    angles = mla_angles()
     x = embed(token_embd, tokens)
     picks = None
     for i in range(trunk_count):

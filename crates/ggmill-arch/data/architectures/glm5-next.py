@@ -2,6 +2,9 @@
 attention (Kimi Delta Attention) in most layers, in the others latent attention without positions to the
 runs of tokens that an indexer selects; experts behind dense layers."""
 
+from deepseek4 import check_clamps, connection_weights, write_streams
+from kimi_linear import short_conv_heads, unit_heads
+
 def layer(x, i, picks):
     """The new streams, and the runs that this and the next layers attend to."""
     read, write, mixing = connection_weights(x, hc_attn_fn[i], hc_attn_scale[i], hc_attn_base[i])

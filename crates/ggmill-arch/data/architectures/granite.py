@@ -22,6 +22,18 @@ def feed_forward_layer(h, i):
     y = weighted_sum(expert_linear(ffn_down_exps[i], u, experts), normalize(gather(p, experts)))
     return y + swiglu(h, ffn_gate_shexp[i], ffn_up_shexp[i], ffn_down_shexp[i]) if has(ffn_up_shexp[i]) else y
 
+def score_scale():
+    return attention_scale if first(attention_scale, 0.0) != 0.0 else 1 / sqrt(key_length)
+
+def residual_factor():
+    return residual_scale if first(residual_scale, 0.0) != 0.0 else 1.0
+
+def embedding_factor():
+    return embedding_scale if first(embedding_scale, 0.0) != 0.0 else 1.0
+
+def logit_divisor():
+    return logit_scale if first(logit_scale, 0.0) != 0.0 else 1.0
+
 def model():
     check_heads()
     check_rope()

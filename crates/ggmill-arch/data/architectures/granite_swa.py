@@ -1,5 +1,7 @@
 """Granite with windows: attention with sinks, to a window in the layers of a list, and positions in those of another."""
 
+from granite import embedding_factor, logit_divisor, residual_factor, score_scale
+
 def layer(x, i, angles):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     q, k, v = project_qkv(h, attn_qkv[i], attn_q[i], attn_k[i], attn_v[i])

@@ -1,5 +1,7 @@
 """Granite 4: Mamba 2 in most layers, attention in the others; experts in some models."""
 
+from granite import embedding_factor, logit_divisor, residual_factor, score_scale
+
 def layer(x, i, angles):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     if mamba_blocks[i]:

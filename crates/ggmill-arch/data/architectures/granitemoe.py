@@ -1,5 +1,7 @@
 """Granite MoE: experts in every layer, and factors for embeddings, scores and residuals."""
 
+from granite import embedding_factor, logit_divisor, residual_factor, score_scale
+
 def layer(x, i, angles):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     q, k, v = project_qkv(h, attn_qkv[i], attn_q[i], attn_k[i], attn_v[i])

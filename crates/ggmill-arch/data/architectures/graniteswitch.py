@@ -1,6 +1,8 @@
 """Granite Switch: one Granite with many LoRA adapters. Some tokens switch an adapter on: from such a token
 up to the next, every matrix adds the product of two small matrices of that adapter."""
 
+from granite import embedding_factor, residual_factor, score_scale
+
 def adapted(linear_result, lora_a, lora_b, h, adapter):
     """The result of a matrix, plus that of the adapter's two matrices (the first adapter adds nothing)."""
     return linear_result + merge_heads(expert_linear(lora_b, expert_linear(lora_a, h, adapter), adapter))

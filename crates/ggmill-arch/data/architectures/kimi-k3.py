@@ -2,12 +2,14 @@
 attention over them; linear attention (Kimi Delta Attention) in most layers, gated latent attention without
 positions in the others; experts behind dense layers, with the activation SiTU."""
 
+from kimi_linear import check_kda, expert_groups, short_conv_heads, unit_heads
+
 def layer(x, kept, i):
     """The new x, and the outputs of groups of layers, one after the other."""
     if i == 0:
         h, kept = x, x
     else:
-        h = mixed(split_heads(concat(kept, x), ceil_divide(i, residual_block) + 1), attn_res_score[i])
+        h = mixed(split_heads(concat(kept, x), (i + residual_block - 1) // residual_block + 1), attn_res_score[i])
         kept = concat(kept, x) if i % residual_block == 0 else kept
     h = rms_norm(h, attn_norm[i], rms_norm_epsilon)
     y = delta_attention(h, i) if kda[i] else latent_attention(h, i)
@@ -79,5 +81,5 @@ def model():
     kept = None
     for i in range(trunk_count):
         x, kept = layer(x, kept, i)
-    x = mixed(split_heads(concat(kept, x), ceil_divide(trunk_count, residual_block) + 1), output_res_score)
+    x = mixed(split_heads(concat(kept, x), (trunk_count + residual_block - 1) // residual_block + 1), output_res_score)
     return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)))

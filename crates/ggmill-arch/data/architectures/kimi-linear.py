@@ -34,6 +34,25 @@ def latent_attention(h, i):
     o = attention(q, concat(c, k_rope), c, 1 / sqrt(key_mla))
     return merge_heads(head_linear(attn_v_b[i], split_heads(o, heads)))
 
+def check_kda():
+    assert nextn_count <= block_count, "nextn_predict_layers is greater than block_count"
+    assert kda_heads > 0 and kda_head_length > 0 and conv_kernel > 0, "a size of linear attention is 0"
+    assert heads > 0 and key_mla > 0 and value_mla > 0 and kv_rank > 0 and rope_length > 0 and plain_length >= 1, "a number or a length of attention heads is 0, or rope.dimension_count is not less than the length of a key"
+    assert leading_dense >= trunk_count or experts_used > 0 and experts_used <= expert_count and expert_length > 0 and shared_length > 0, "the number of experts or of experts used, or the width of an expert is 0, or more experts are used than there are"
+    assert expert_gating == 1 or expert_gating == 2, "expert_gating_func is neither softmax nor sigmoid"
+    assert leading_dense >= trunk_count or first(expert_group_count, 0) <= 1 or expert_count % expert_group_count == 0 and expert_count >= 2 * expert_group_count and first(expert_group_used_count, 0) > 0 and expert_group_used_count <= expert_group_count and experts_used * expert_group_count <= expert_count * expert_group_used_count, "experts cannot be chosen from groups with these numbers of experts and groups"
+
+def expert_groups():
+    return expert_group_count if first(expert_group_count, 0) > 1 else None
+
+def short_conv_heads(h, weight, conv, heads):
+    """The heads of a projection, convolved over the last tokens."""
+    return split_heads(silu(causal_conv(conv, linear(weight, h))), heads)
+
+def unit_heads(q, k, length, epsilon):
+    """Queries and keys of unit length, and queries divided by its square root."""
+    return rms_norm(q, None, epsilon / length) / length, rms_norm(k, None, epsilon / length) / sqrt(length)
+
 def model():
     check_kda()
     assert q_rank == 0, "attention.q_lora_rank is not 0, and this architecture has no queries of low rank"

@@ -1,5 +1,7 @@
 """LFM2 MoE: LFM2 with experts behind the first layers."""
 
+from lfm2 import mixed
+
 def layer(x, i, angles):
     x = x + mixed(rms_norm(x, attn_norm[i], rms_norm_epsilon), i, angles)
     h = rms_norm(x, ffn_norm[i], rms_norm_epsilon)
@@ -10,17 +12,6 @@ def layer(x, i, angles):
     weights = normalize(gather(p, experts))
     weights = weights * expert_scale if expert_scale != 0.0 else weights
     return x + weighted_sum(expert_swiglu(h, experts, ffn_gate_exps[i], ffn_up_exps[i], ffn_down_exps[i]), weights)
-
-def mixed(h, i, angles):
-    if block_kv_heads[i] == 0:
-        b, c, u = split(linear(shortconv.in_proj[i], h), embedding_length, embedding_length, embedding_length)
-        return linear(shortconv.out_proj[i], c * causal_conv(shortconv.conv[i], b * u))
-    q = rms_norm(split_heads(linear(attn_q[i], h), heads), attn_q_norm[i], rms_norm_epsilon)
-    k = rms_norm(split_heads(linear(attn_k[i], h), block_kv_heads[i]), attn_k_norm[i], rms_norm_epsilon)
-    q = rope_halves(q, angles)
-    k = rope_halves(k, angles)
-    v = split_heads(linear(attn_v[i], h), block_kv_heads[i])
-    return linear(attn_output[i], attention(q, k, v, 1 / sqrt(key_length), window=first(window, 0)))
 
 def model():
     check_rope()

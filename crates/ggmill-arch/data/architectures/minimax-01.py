@@ -16,7 +16,7 @@ def softmax_attention(h, i, angles):
 
 def lightning_attention(h, i):
     q, k, v = split(split_heads(silu(linear(attn_qkv[i], h)), heads), key_length, key_length, key_length)
-    decay = exp(constant(slopes) * (float(i) / (block_count - 1) - 1.00001))
+    decay = exp(constant(slopes) * (i * 1.0 / (block_count - 1) - 1.00001))
     o = merge_heads(linear_recurrence(q, k, v, split_heads(decay, heads)))
     return rms_norm(o, attn_norm_2[i], rms_norm_epsilon) * sigmoid(linear(attn_gate[i], h))
 

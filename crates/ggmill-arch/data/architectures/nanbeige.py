@@ -1,13 +1,6 @@
 """Nanbeige: a Llama that may run all its layers twice."""
 
-def layer(x, i, angles):
-    h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
-    q, k, v = qkv_heads(h, attn_qkv[i], attn_q[i], attn_k[i], attn_v[i])
-    q = rope_pairs(q, angles, factors=optional(rope_freqs))
-    k = rope_pairs(k, angles, factors=optional(rope_freqs))
-    x = x + linear(attn_output[i], attention(q, k, v, 1 / sqrt(key_length), causal=causal))
-    h = rms_norm(x, ffn_norm[i], rms_norm_epsilon)
-    return x + swiglu(h, ffn_gate[i], ffn_up[i], ffn_down[i])
+from mistral3 import layer
 
 def model():
     check_heads()

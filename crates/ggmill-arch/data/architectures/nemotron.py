@@ -1,4 +1,4 @@
-"""Layer norms, rotary positions, and a feed-forward layer with a squared ReLU."""
+"""Nemotron: layer norms, rotary positions, and a feed-forward layer with a squared ReLU."""
 
 def layer(x, i, angles):
     h = layer_norm(x, attn_norm[i], layer_norm_epsilon)

@@ -1,5 +1,7 @@
 """Nemotron-H MoE: each layer is Mamba 2, attention without positions, or experts with a squared ReLU."""
 
+from nemotron_h import attend
+
 def layer(x, i):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     y = None
@@ -10,12 +12,6 @@ def layer(x, i):
     if expert_blocks[i]:
         y = moe(h, i)
     return x + y
-
-def attend(h, i):
-    q = split_heads(linear(attn_q[i], h), heads)
-    k = split_heads(linear(attn_k[i], h), block_kv_heads[i])
-    v = split_heads(linear(attn_v[i], h), block_kv_heads[i])
-    return linear(attn_output[i], attention(q, k, v, 1 / sqrt(key_length)))
 
 def moe(h, i):
     p = sigmoid(linear(ffn_gate_inp[i], h))

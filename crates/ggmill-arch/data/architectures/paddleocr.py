@@ -1,20 +1,3 @@
-"""Qwen 2 VL, for text: Qwen 2."""
+"""PaddleOCR, for text: Qwen 2 VL."""
 
-def layer(x, i, angles):
-    h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
-    q, k, v = qkv_heads(h, attn_qkv[i], attn_q[i], attn_k[i], attn_v[i])
-    q = rope_halves(q, angles)
-    k = rope_halves(k, angles)
-    x = x + linear(attn_output[i], attention(q, k, v, 1 / sqrt(key_length), causal=causal))
-    h = rms_norm(x, ffn_norm[i], rms_norm_epsilon)
-    return x + swiglu(h, ffn_gate[i], ffn_up[i], ffn_down[i])
-
-def model():
-    check_heads()
-    check_rope()
-    check_sections()
-    angles = rope_angles()
-    x = embed(token_embd, tokens)
-    for i in range(block_count):
-        x = layer(x, i, angles)
-    return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)))
+from qwen2vl import model

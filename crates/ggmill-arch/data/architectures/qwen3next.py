@@ -1,6 +1,8 @@
 """Qwen 3 Next: linear attention (gated delta rule) in most layers, gated attention in the others; experts
 with a shared expert that has a gate."""
 
+from qwen35 import check_delta, delta_inputs, gated_attention
+
 def layer(x, i, angles):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     x = x + (delta_attention(h, i) if recurrent[i] else gated_attention(h, i, angles))
@@ -18,11 +20,6 @@ def delta_attention(h, i):
     k = repeat(k, values_per_key, each=True)
     y = delta_rule(q, k, v, beta, decay)
     return linear(ssm_out[i], merge_heads(rms_norm(y, ssm_norm[i], rms_norm_epsilon) * silu(z)))
-
-def gated_attention(h, i, angles):
-    q, gate, k = gated_queries(h, attn_q[i], attn_k[i], attn_q_norm[i], attn_k_norm[i], angles)
-    y = attention(q, k, split_heads(linear(attn_v[i], h), kv_heads), 1 / sqrt(key_length))
-    return linear(attn_output[i], y * sigmoid(merge_heads(gate)))
 
 def model():
     check_rope()

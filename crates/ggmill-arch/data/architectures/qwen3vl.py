@@ -1,15 +1,6 @@
 """Qwen 3 VL, for text: Qwen 3."""
 
-def layer(x, i, angles):
-    h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
-    q, k, v = qkv_heads(h, attn_qkv[i], attn_q[i], attn_k[i], attn_v[i])
-    q = rms_norm(q, attn_q_norm[i], rms_norm_epsilon)
-    k = rms_norm(k, attn_k_norm[i], rms_norm_epsilon)
-    q = rope_halves(q, angles)
-    k = rope_halves(k, angles)
-    x = x + linear(attn_output[i], attention(q, k, v, 1 / sqrt(key_length), causal=causal))
-    h = rms_norm(x, ffn_norm[i], rms_norm_epsilon)
-    return x + swiglu(h, ffn_gate[i], ffn_up[i], ffn_down[i])
+from qwen3 import layer
 
 def model():
     check_heads()

@@ -2,6 +2,8 @@
 linear attention (gated delta rule) in most layers, in the others gated attention, to the runs of tokens that an
 indexer selects; in one layer, embeddings of the last few tokens (n-grams); experts with a shared expert."""
 
+from qwen35 import check_delta, delta_inputs, gated_delta, gated_queries
+
 def layer(x, i, angles, shares, grams):
     if i in ngram_layers:
         x = x + ngrams_of(x, grams, i)

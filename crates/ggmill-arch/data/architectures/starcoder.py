@@ -1,16 +1,3 @@
-"""GPT-2: learned positions, layer norms, and a GELU layer without a gate."""
+"""StarCoder: GPT-2."""
 
-def layer(x, i):
-    h = layer_norm(x, attn_norm[i], layer_norm_epsilon)
-    q, k, v = split(linear(attn_qkv[i], h), embedding_length, v_length, v_length)
-    o = attention(split_heads(q, heads), split_heads(k, kv_heads), split_heads(v, kv_heads), 1 / sqrt(key_length), causal=causal)
-    x = x + linear(attn_output[i], o)
-    return x + gelu_mlp(layer_norm(x, ffn_norm[i], layer_norm_epsilon), ffn_up[i], ffn_down[i])
-
-def model():
-    check_heads()
-    check_embedding_is_heads()
-    x = embed(token_embd, tokens) + embed(position_embd, positions)
-    for i in range(block_count):
-        x = layer(x, i)
-    return logits(linear(output, layer_norm(x, output_norm, layer_norm_epsilon)))
+from gpt2 import model

@@ -1,18 +1,6 @@
 """T5: an encoder and a decoder, with learned biases of scores by distance. The encoder reads the source."""
 
-def activated(h, gate, up):
-    return gelu(linear(gate, h)) * linear(up, h) if has(gate) else relu(linear(up, h))
-
-def encoder_layer(x, i, biases):
-    """The new x, and the biases of the last layer that has them."""
-    biases = enc.attn_rel_b[i] if i == 0 or has(enc.attn_rel_b[i]) else biases
-    h = rms_norm(x, enc.attn_norm[i], rms_norm_epsilon)
-    q = split_heads(linear(enc.attn_q[i], h), heads)
-    k = split_heads(linear(enc.attn_k[i], h), heads)
-    v = split_heads(linear(enc.attn_v[i], h), heads)
-    x = x + linear(enc.attn_o[i], attention(q, k, v, 1, causal=False, buckets=biases))
-    h = rms_norm(x, enc.ffn_norm[i], rms_norm_epsilon)
-    return x + linear(enc.ffn_down[i], activated(h, enc.ffn_gate[i], enc.ffn_up[i])), biases
+from t5encoder import activated, encoder_layer
 
 def decoder_layer(x, e, i, biases):
     """The new x, and the biases of the last layer that has them."""

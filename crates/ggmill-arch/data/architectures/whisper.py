@@ -15,7 +15,7 @@ def encoder_layer(e, i):
     v = split_heads(linear(encoder.attn.value[i], h), encoder_heads)
     e = e + linear(encoder.attn.out[i], attention(q, k, v, 1 / sqrt(encoder_length / encoder_heads), causal=False))
     h = layer_norm(e, encoder.mlp_ln[i], 1e-5)
-    return e + linear(encoder.mlp.2[i], gelu_erf(linear(encoder.mlp.0[i], h)))
+    return e + linear(encoder.mlp._2[i], gelu_erf(linear(encoder.mlp._0[i], h)))
 
 def decoder_layer(x, e, i):
     h = layer_norm(x, decoder.attn_ln[i], 1e-5)
@@ -29,7 +29,7 @@ def decoder_layer(x, e, i):
     v = split_heads(linear(decoder.cross_attn.value[i], e), decoder_heads)
     x = x + linear(decoder.cross_attn.out[i], attention(q, k, v, 1 / sqrt(decoder_length / decoder_heads), causal=False))
     h = layer_norm(x, decoder.mlp_ln[i], 1e-5)
-    return x + linear(decoder.mlp.2[i], gelu_erf(linear(decoder.mlp.0[i], h)))
+    return x + linear(decoder.mlp._2[i], gelu_erf(linear(decoder.mlp._0[i], h)))
 
 def model():
     assert encoder_heads > 0 and decoder_heads > 0, "the number of attention heads is 0"

@@ -99,11 +99,11 @@ impl Expression {
     /// is loaded.
     pub(crate) fn check_names(&self, known: &dyn Fn(&str) -> bool) -> Result<()> {
         match self.names().into_iter().find(|name| !known(name)) {
-            Some(name) => Err(Error::description(format!(
-                "expression {}: {} is not a hyperparameter",
-                quoted(&self.text),
-                quoted(name)
-            ))),
+            Some(name) => {
+                let (text, unknown) = (quoted(&self.text), quoted(name));
+                let message = format!("expression {text}: {unknown} is not a hyperparameter");
+                Err(Error::unknown_name(name, message))
+            }
             None => Ok(()),
         }
     }

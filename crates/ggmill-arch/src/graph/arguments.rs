@@ -87,7 +87,7 @@ impl<'a> Argument<'a> {
     pub(super) fn choice(&mut self) -> Outcome<usize> {
         match self.next()? {
             Value::Choice(node) => Ok(node),
-            other => Err(format!("takes a result of top or choice, found {}", other.kind())),
+            other => Err(format!("takes a selection of experts, found {}", other.kind())),
         }
     }
 

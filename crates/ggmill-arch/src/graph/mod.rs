@@ -561,7 +561,8 @@ impl Architecture {
         self.graph.is_some()
     }
 
-    /// Returns the source of the computation graph, as the description has it.
+    /// Returns the source of the computation graph, as the description has it, and after it the
+    /// functions that it imports.
     ///
     /// ```
     /// use ggmill_arch::Architecture;
@@ -571,7 +572,7 @@ impl Architecture {
     /// # Ok::<(), &str>(())
     /// ```
     pub fn graph_text(&self) -> Option<String> {
-        self.graph.as_ref().map(|program| program.source().to_owned())
+        self.graph.as_ref().map(Program::text)
     }
 
     /// Returns the statements of the computation graph, and which take the values of which.

@@ -87,7 +87,8 @@ impl Fault {
 /// A function that is being evaluated.
 struct Frame<'a> {
     values: BTreeMap<&'a str, Value>,
-    in_library: bool,
+    /// The number of its source.
+    source: usize,
     /// Where the function begins.
     start: usize,
 }
@@ -112,8 +113,8 @@ impl<'a> Run<'a> {
     fn model(&mut self) -> Result<(), Fault> {
         let program = self.program;
         let main = program.main().ok_or_else(|| Fault::Text("there is no model".into()))?;
-        let mut frame =
-            Frame { values: BTreeMap::new(), in_library: false, start: main.span.start };
+        let start = main.span.start;
+        let mut frame = Frame { values: BTreeMap::new(), source: main.source, start };
         let mut result = None;
         for statement in &main.body {
             if let StatementKind::For(variable, over, body) = &statement.kind {
@@ -147,7 +148,7 @@ impl<'a> Run<'a> {
                 Ok(())
             }
             Some((_, span)) => {
-                let place = program.place(span, false);
+                let place = program.place(span, main.source);
                 Err(Fault::Located(format!("{place}: expected logits(…) or embedding(…)")))
             }
             None => Err(Fault::Text("model returns nothing".into())),
@@ -250,11 +251,11 @@ impl<'a> Run<'a> {
                 return Err(self.at(condition.span, Some(condition), frame, fault));
             }
         };
-        if record && !frame.in_library && self.has_tensors {
+        if record && frame.source == 0 && self.has_tensors {
             let (program, span) = (self.program, condition.span);
             let named = || {
-                let condition: Condition = (frame.start, program.text(span).to_owned());
-                (condition, program.place(span, false))
+                let condition: Condition = (frame.start, program.within(span, 0).to_owned());
+                (condition, program.place(span, 0))
             };
             self.builder.record(named, holds, is_of_tensors(condition));
         }
@@ -320,7 +321,7 @@ impl<'a> Run<'a> {
                 let mut values = Vec::new();
                 let mut inner = Frame {
                     values: frame.values.clone(),
-                    in_library: frame.in_library,
+                    source: frame.source,
                     start: frame.start,
                 };
                 for number in self.elements(over, frame)? {
@@ -361,7 +362,7 @@ impl<'a> Run<'a> {
                 self.value(if holds { yes } else { no }, frame)?
             }
             Kind::Resolved(callee, arguments, named) => {
-                self.call(*callee, arguments, named, frame)?
+                self.call(*callee, arguments, named, expr.span, frame)?
             }
             Kind::Name(_) | Kind::Call(..) => {
                 return Err(Fault::Text("is not resolved".into()));
@@ -374,6 +375,7 @@ impl<'a> Run<'a> {
         callee: Callee,
         arguments: &'a [Expr],
         named: &'a [(Box<str>, Expr)],
+        span: Span,
         frame: &Frame<'a>,
     ) -> Result<Value, Fault> {
         if callee == Callee::First {
@@ -395,8 +397,13 @@ impl<'a> Run<'a> {
         }
         let program = self.program;
         if let Some(function) = program.callee(callee) {
-            let in_library = matches!(callee, Callee::Library(_));
-            return self.function(function, in_library, given, options);
+            return self.function(function, given, options).map_err(|fault| match fault {
+                Fault::Located(text) => {
+                    let place = program.place(span, frame.source);
+                    Fault::Located(format!("{text}; called at {place}"))
+                }
+                other => other,
+            });
         }
         let is_tensor = matches!(given.first(), Some(Value::Tensor(_)));
         Ok(match callee {
@@ -460,7 +467,6 @@ impl<'a> Run<'a> {
     fn function(
         &mut self,
         function: &'a Function,
-        in_library: bool,
         given: Vec<Value>,
         mut named: Vec<(&str, Value)>,
     ) -> Result<Value, Fault> {
@@ -471,7 +477,8 @@ impl<'a> Run<'a> {
         let mut given = given.into_iter();
         // Defaults see hyperparameters only.
         let start = function.span.start;
-        let outside = Frame { values: BTreeMap::new(), in_library, start };
+        let source = function.source;
+        let outside = Frame { values: BTreeMap::new(), source, start };
         for (parameter, default) in &function.parameters {
             let by_name = named.iter().position(|(name, _)| **name == **parameter);
             let value = match (given.next(), by_name, default) {
@@ -485,7 +492,7 @@ impl<'a> Run<'a> {
             values.insert(&**parameter, value);
         }
         self.calls = self.calls.saturating_add(1);
-        let mut frame = Frame { values, in_library, start };
+        let mut frame = Frame { values, source, start };
         let flow = self.body(&function.body, &mut frame)?;
         self.calls = self.calls.saturating_sub(1);
         Ok(match flow {
@@ -496,7 +503,7 @@ impl<'a> Run<'a> {
 
     /// A fault with its place, and the values of the names there.
     fn at(&self, span: Span, expr: Option<&Expr>, frame: &Frame<'_>, fault: &str) -> Fault {
-        let place = self.program.place(span, frame.in_library);
+        let place = self.program.place(span, frame.source);
         let mut shown: Vec<String> = Vec::new();
         if let Some(expr) = expr {
             expr.each(&mut |part| {

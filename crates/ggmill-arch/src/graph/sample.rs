@@ -26,8 +26,10 @@ const MODELS: u32 = 48;
 const BLOCKS: &str = ".block_count";
 /// The most blocks that a model is made with because a condition compares with their number.
 const MOST_BLOCKS: i64 = 64;
-/// Steps for all models together: a few seconds. Real descriptions take less than one.
-const FUEL: u64 = Scope::FUEL << 2;
+/// Steps for all models together: a second or two. Real descriptions take up to half of them.
+const FUEL: u64 = Scope::FUEL << 1;
+/// Steps for one model. A made-up model is small: real descriptions take a hundredth of them.
+const FUEL_PER_MODEL: u64 = Scope::FUEL >> 4;
 /// Blocks and vocabularies of made-up models are small.
 const NUMBERS: [i64; 12] = [1, 2, 4, 8, 2, 4, 16, 32, 64, 6, 12, 24];
 
@@ -42,7 +44,7 @@ pub(super) fn check(architecture: &Architecture, program: &Program) -> Result<u3
         let reason = refused.entry(error.to_string()).or_default();
         *reason = reason.saturating_add(1);
     };
-    let fuel = Cell::new(FUEL);
+    let (fuel, mut left_over) = (Cell::new(FUEL_PER_MODEL), FUEL);
     // A model is made of the last that has a graph, with some numbers changed, or of the example.
     // Before there is one, every second is made of the one that was asked for the most keys before it
     // was excluded.
@@ -53,7 +55,8 @@ pub(super) fn check(architecture: &Architecture, program: &Program) -> Result<u3
     // The assertions that held in that one.
     let mut most_held = 0;
     for seed in 0..TRIES {
-        if fuel.get() == 0 {
+        left_over = left_over.saturating_sub(FUEL_PER_MODEL.saturating_sub(fuel.get()));
+        if fuel.get() == 0 || left_over == 0 {
             let open = left(&taken)
                 .map(|(step, side)| format!("; a condition in {step:?} is {side} in all of them"));
             let message = format!(
@@ -62,6 +65,7 @@ pub(super) fn check(architecture: &Architecture, program: &Program) -> Result<u3
             );
             return Err(Error::new(ErrorKind::Limit, message));
         }
+        fuel.set(FUEL_PER_MODEL);
         let has_most = seed & 1 == 0 && models == 0;
         let of_example = seed & 3 == 3 && !example.is_empty();
         let before = match (has_most, of_example) {

@@ -1,5 +1,5 @@
 //! A graph as metadata of a file: the steps of one model, without loops, conditions and
-//! hyperparameters. `docs/formats/graph.md` defines it.
+//! hyperparameters. `docs/formats/graph-file.md` defines it.
 
 use core::cell::Cell;
 use std::collections::BTreeMap;

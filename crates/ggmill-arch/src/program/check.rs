@@ -1,8 +1,9 @@
 //! Names to what they are, and calls to functions. Everything that does not depend on a model is
 //! checked here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::imports::{Names, SourceFault};
 use super::lexer::{Fault, Span};
 use super::names::{arguments, builtin, builtins, option_name};
 use super::{
@@ -15,36 +16,53 @@ use crate::steps::INPUTS;
 
 /// Resolves the functions of the library: they see their parameters and the library.
 pub(super) fn resolve_library(functions: &mut [Function]) -> Result<(), Fault> {
-    let own: Vec<Signature> = functions.iter().map(Signature::of).collect();
-    let scope = Scope { own: &own, of_library: true, known: &|_| false, tensors: &[] };
+    let signatures: Vec<Signature> = functions.iter().map(Signature::of).collect();
+    let names = functions.iter().map(|function| function.name.clone()).zip(0..).collect();
+    let scope = Scope {
+        signatures: &signatures,
+        names: &names,
+        of_library: true,
+        known: &|_| false,
+        tensors: &[],
+    };
     functions.iter_mut().try_for_each(|function| scope.function(function))?;
-    check_recursion(functions, true)
+    check_recursion(functions, true).map_err(|(_, fault)| fault)
 }
 
-/// Resolves the functions of a program.
+/// Resolves the functions of a program, each with the names of its source. Returns the number of the
+/// function that computes a model.
 pub(super) fn resolve(
     functions: &mut [Function],
+    names: &Names,
     known: &dyn Fn(&str) -> bool,
     tensors: &[&str],
-) -> Result<(), Fault> {
+) -> Result<usize, SourceFault> {
     let tensors: Vec<(String, bool)> =
         tensors.iter().map(|name| (without_block(name), name.contains('{'))).collect();
-    let own: Vec<Signature> = functions.iter().map(Signature::of).collect();
-    let scope = Scope { own: &own, of_library: false, known, tensors: &tensors };
-    functions.iter_mut().try_for_each(|function| scope.function(function))?;
+    let signatures: Vec<Signature> = functions.iter().map(Signature::of).collect();
+    let none = BTreeMap::new();
+    for function in functions.iter_mut() {
+        let source = function.source;
+        let names = names.get(source).unwrap_or(&none);
+        let scope =
+            Scope { signatures: &signatures, names, of_library: false, known, tensors: &tensors };
+        scope.function(function).map_err(|fault| (source, fault))?;
+    }
     check_recursion(functions, false)?;
-    let start = Span::default();
-    let main = functions.iter().find(|function| &*function.name == MAIN);
-    let main = main.ok_or_else(|| (start, format!("there is no function {MAIN}")))?;
+    let number = names.first().and_then(|names| names.get(MAIN)).copied();
+    let main = number.and_then(|number| functions.get(number));
+    let (Some(number), Some(main)) = (number, main) else {
+        return Err((0, (Span::default(), format!("there is no function {MAIN}"))));
+    };
     if !main.parameters.is_empty() {
-        return Err((main.span, format!("{MAIN} takes no arguments")));
+        return Err((main.source, (main.span, format!("{MAIN} takes no arguments"))));
     }
     // Defaults of the library are hyperparameters that the description must have.
     let mut reached = BTreeSet::new();
     for function in functions.iter() {
-        check_defaults(function, known, &mut reached)?;
+        check_defaults(function, known, &mut reached).map_err(|fault| (function.source, fault))?;
     }
-    Ok(())
+    Ok(number)
 }
 
 /// Fails where a function of the library is called without an argument whose default is not
@@ -91,7 +109,7 @@ fn check_defaults(
 }
 
 /// Fails for a function that calls itself, also through others.
-fn check_recursion(functions: &[Function], of_library: bool) -> Result<(), Fault> {
+fn check_recursion(functions: &[Function], of_library: bool) -> Result<(), SourceFault> {
     let mut calls: Vec<BTreeSet<usize>> = Vec::with_capacity(functions.len());
     for function in functions {
         let mut called = BTreeSet::new();
@@ -120,7 +138,8 @@ fn check_recursion(functions: &[Function], of_library: bool) -> Result<(), Fault
     }
     match functions.iter().zip(&ends).find(|(_, ends)| !**ends) {
         Some((function, _)) => {
-            Err((function.span, format!("{} calls itself, perhaps through others", function.name)))
+            let fault = format!("{} calls itself, perhaps through others", function.name);
+            Err((function.source, (function.span, fault)))
         }
         None => Ok(()),
     }
@@ -142,8 +161,10 @@ impl Signature {
 }
 
 struct Scope<'a> {
-    /// The functions of this source, in order.
-    own: &'a [Signature],
+    /// Those of all functions of the program, by number.
+    signatures: &'a [Signature],
+    /// The functions that the source defines or imports.
+    names: &'a BTreeMap<Box<str>, usize>,
     of_library: bool,
     known: &'a dyn Fn(&str) -> bool,
     /// The names of tensors without numbers of blocks, and whether they had one.
@@ -400,8 +421,10 @@ impl Context<'_> {
         named: &[(Box<str>, Expr)],
         span: Span,
     ) -> Result<Callee, Fault> {
-        let own = self.scope.own.iter().position(|function| *function.name == *name);
-        if let Some((number, signature)) = own.and_then(|at| Some((at, self.scope.own.get(at)?))) {
+        let own = self.scope.names.get(name).copied();
+        if let Some((number, signature)) =
+            own.and_then(|number| Some((number, self.scope.signatures.get(number)?)))
+        {
             check_arguments(signature, given, named, span)?;
             let of_library = self.scope.of_library;
             return Ok(if of_library { Callee::Library(number) } else { Callee::Own(number) });
@@ -434,7 +457,7 @@ impl Context<'_> {
     fn builtin(&self, name: &str, span: Span) -> Result<Callee, Fault> {
         builtin(name).ok_or_else(|| {
             let mut names: Vec<&str> = builtins().collect();
-            names.extend(self.scope.own.iter().map(|function| &*function.name));
+            names.extend(self.scope.names.keys().map(|name| &**name));
             if !self.scope.of_library {
                 names.extend(LIBRARY.functions.iter().map(|function| &*function.name));
             }

@@ -4,6 +4,7 @@
 //! loops, so every program ends; evaluation is metered besides.
 
 mod check;
+mod imports;
 mod lexer;
 mod names;
 mod outline;
@@ -11,7 +12,9 @@ mod parser;
 
 use std::sync::{Arc, LazyLock};
 
-use crate::error::{Error, Result};
+use ggmill_core::RawStr;
+
+use crate::error::{Error, Result, line_and_column, shortened};
 use crate::expression::{Function as Known, Operator};
 use crate::graph::Output;
 use crate::value::ParameterValue;
@@ -22,16 +25,18 @@ pub(crate) use lexer::Span;
 pub(crate) const MAIN: &str = "model";
 
 /// The blocks that all graphs can use.
-static LIBRARY_SOURCE: &str = include_str!("../../data/library.py");
+static LIBRARY_SOURCE: &str = include_str!(concat!(env!("OUT_DIR"), "/library.py"));
 static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
-    let mut functions = parser::parse(LIBRARY_SOURCE)
-        .map_err(|(span, fault)| located("library.py", LIBRARY_SOURCE, span, &fault))
-        .expect("a test reads the library");
-    check::resolve_library(&mut functions)
-        .map_err(|(span, fault)| located("library.py", LIBRARY_SOURCE, span, &fault))
-        .expect("a test reads the library");
+    let located = |(span, fault): lexer::Fault| located(LIBRARY_FILE, LIBRARY_SOURCE, span, &fault);
+    let parsed = parser::parse(LIBRARY_SOURCE, OF_LIBRARY).map_err(located);
+    let mut functions = parsed.expect("a test reads the library").functions;
+    check::resolve_library(&mut functions).map_err(located).expect("a test reads the library");
     Library { functions }
 });
+const LIBRARY_FILE: &str = "library.py";
+
+/// The number of the source of the functions of the library.
+pub(crate) const OF_LIBRARY: usize = usize::MAX;
 
 struct Library {
     functions: Vec<Function>,
@@ -40,10 +45,19 @@ struct Library {
 /// The computation graphs of an architecture, as a program that makes them.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
+    /// The source of the description, then those that it imports functions from.
+    sources: Vec<Source>,
+    /// The functions of the description, then those that are imported.
+    functions: Vec<Function>,
+    /// The number of the function that computes a model.
+    main: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Source {
     /// The name of the file, for messages.
     file: Box<str>,
-    source: Arc<str>,
-    functions: Vec<Function>,
+    text: Arc<str>,
 }
 
 #[derive(Clone, Debug)]
@@ -54,6 +68,10 @@ pub(crate) struct Function {
     pub(crate) body: Vec<Statement>,
     /// The line that begins with `def`.
     pub(crate) span: Span,
+    /// The function from `def` to its last statement.
+    whole: Span,
+    /// The number of its source: 0 for that of the description.
+    pub(crate) source: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -133,22 +151,35 @@ pub(crate) enum Callee {
 
 impl Program {
     /// Reads a source. `known` says which names are hyperparameters; `tensors` are the names of the
-    /// description's tensors, with `{bid}` for numbers of blocks.
+    /// description's tensors, with `{bid}` for numbers of blocks; `programs` returns the source of
+    /// the built-in architecture with a name, which functions can be imported from.
     pub(crate) fn understand(
         file: &str,
-        source: &str,
+        text: &str,
         known: &dyn Fn(&str) -> bool,
         tensors: &[&str],
+        programs: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self> {
-        let fault = |(span, fault): lexer::Fault| located(file, source, span, &fault);
-        let mut functions = parser::parse(source).map_err(fault)?;
-        check::resolve(&mut functions, known, tensors).map_err(fault)?;
-        Ok(Self { file: file.into(), source: source.into(), functions })
+        let mut sources = vec![Source { file: file.into(), text: text.into() }];
+        let read = imports::read(&mut sources, programs)
+            .and_then(|modules| modules.reached())
+            .and_then(|(mut functions, names)| {
+                let main = check::resolve(&mut functions, &names, known, tensors)?;
+                Ok((functions, main))
+            });
+        match read {
+            Ok((functions, main)) => Ok(Self { sources, functions, main }),
+            Err((number, (span, fault))) => {
+                let (file, text) =
+                    sources.get(number).map_or((file, text), |source| (&source.file, &source.text));
+                Err(located(file, text, span, &fault))
+            }
+        }
     }
 
     /// Returns the function that computes a model.
     pub(crate) fn main(&self) -> Option<&Function> {
-        self.functions.iter().find(|function| &*function.name == MAIN)
+        self.functions.get(self.main)
     }
 
     pub(crate) fn callee(&self, callee: Callee) -> Option<&Function> {
@@ -159,23 +190,44 @@ impl Program {
         }
     }
 
-    /// Returns the source.
-    pub(crate) fn source(&self) -> &str {
-        &self.source
+    /// Returns the source of the description, and after it the functions that it imports.
+    pub(crate) fn text(&self) -> String {
+        let mut text = self.sources.first().map_or("", |own| &own.text).to_owned();
+        let mut before = 0;
+        for function in self.functions.iter().filter(|function| function.source != 0) {
+            if function.source != before
+                && let Some(source) = self.sources.get(function.source)
+            {
+                text.push_str("\n# ");
+                text.push_str(&source.file);
+                text.push('\n');
+                before = function.source;
+            }
+            text.push('\n');
+            text.push_str(self.within(function.whole, function.source));
+            text.push('\n');
+        }
+        text
     }
 
-    /// Returns the text of a place in the source.
-    pub(crate) fn text(&self, span: Span) -> &str {
-        self.source.get(span.start..span.end).unwrap_or_default()
+    /// Returns the name and the text of a source.
+    fn source(&self, number: usize) -> (&str, &str) {
+        if number == OF_LIBRARY {
+            return (LIBRARY_FILE, LIBRARY_SOURCE);
+        }
+        self.sources.get(number).map_or(("", ""), |source| (&source.file, &source.text))
     }
 
-    /// Returns `FILE:LINE:COLUMN: TEXT` of a place in the source, or in that of the library.
-    pub(crate) fn place(&self, span: Span, in_library: bool) -> String {
-        let (file, source) =
-            if in_library { ("library.py", LIBRARY_SOURCE) } else { (&*self.file, &*self.source) };
-        let text = source.get(span.start..span.end).unwrap_or_default();
-        let text: Vec<&str> = text.split_whitespace().collect();
-        let text = crate::error::shortened(&text.join(" "));
+    /// Returns the text of a place in a source.
+    pub(crate) fn within(&self, span: Span, source: usize) -> &str {
+        self.source(source).1.get(span.start..span.end).unwrap_or_default()
+    }
+
+    /// Returns `FILE:LINE:COLUMN: TEXT` of a place in a source.
+    pub(crate) fn place(&self, span: Span, source: usize) -> String {
+        let text: Vec<&str> = self.within(span, source).split_whitespace().collect();
+        let text = shortened(&text.join(" "));
+        let (file, source) = self.source(source);
         format!("{}: {text}", position(file, source, span))
     }
 
@@ -199,15 +251,20 @@ impl Program {
 }
 
 fn position(file: &str, source: &str, span: Span) -> String {
-    let before = source.get(..span.start).unwrap_or_default();
-    let line = before.matches('\n').count().saturating_add(1);
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count().saturating_add(1);
+    let (line, column) = line_and_column(source, span.start);
     format!("{file}:{line}:{column}")
 }
 
-/// An error with its place in a source.
+/// Returns an error with its place in a source, and the line that is there.
 fn located(file: &str, source: &str, span: Span, fault: &str) -> Error {
-    Error::description(format!("{}: {fault}", position(file, source, span)))
+    let before = source.get(..span.start).unwrap_or_default();
+    let start = before.rfind('\n').map_or(0, |at| at.saturating_add(1));
+    let line = source.get(start..).unwrap_or_default().lines().next().unwrap_or_default().trim();
+    let line = match line {
+        "" => String::new(),
+        line => format!(", in: {}", RawStr::from(&*shortened(line))),
+    };
+    Error::description(format!("{}: {fault}{line}", position(file, source, span)))
 }
 
 /// Passes every expression of the statements, with all within it.

@@ -32,23 +32,24 @@ const OPERATION_NAMES: [(&str, &str); 19] = [
 const OPTION_NAMES: [(&str, &str, &str); 2] =
     [("recurrence", "read", "from"), ("recurrence", "write", "to")];
 
-/// Functions of numbers, texts and lists.
-const VALUE_FUNCTIONS: [(&str, Known, usize, usize); 14] = [
+/// Functions of numbers, texts and lists, and operators that are functions of expressions.
+const VALUE_FUNCTIONS: [(&str, Known, usize, usize); 11] = [
     ("min", Known::Min, 1, 16),
     ("max", Known::Max, 1, 16),
     ("len", Known::Len, 1, 1),
     ("is_list", Known::IsList, 1, 1),
     ("sum", Known::Sum, 1, 1),
     ("count", Known::Count, 2, 2),
-    ("pow", Known::Pow, 2, 2),
     ("sqrt", Known::Sqrt, 1, 1),
     ("exp", Known::Exp, 1, 1),
     ("log", Known::Log, 1, 1),
-    ("int", Known::Int, 1, 1),
-    ("float", Known::Float, 1, 1),
-    ("ceil_divide", Known::DivCeil, 2, 2),
-    ("floor_divide", Known::DivFloor, 2, 2),
+    (POWER, Known::Pow, 2, 2),
+    (FLOOR_DIVIDE, Known::DivFloor, 2, 2),
 ];
+
+/// Operators as the names of functions; no source can define one of this name.
+pub(super) const POWER: &str = "**";
+pub(super) const FLOOR_DIVIDE: &str = "//";
 
 /// Operations that keep the name that they have in files.
 const KEPT: [&str; 26] = [
@@ -134,4 +135,69 @@ pub(super) fn option_name(callee: Callee, option: &str) -> &str {
     let mut known = OPTION_NAMES.iter();
     let found = known.find(|(of, name, _)| *of == operation && *name == option);
     found.map_or(option, |(_, _, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+    use crate::program::LIBRARY;
+
+    /// The most names of operations and functions, keywords of Python apart.
+    const MOST_NAMES: usize = 100;
+
+    /// Returns the names in the first column of the tables in a section of the document, each with
+    /// the text of its row.
+    fn documented(section: &str) -> BTreeMap<&str, &str> {
+        let mut names = BTreeMap::new();
+        for row in section.lines().filter(|line| line.starts_with("| `")) {
+            let first = row.split(" | ").next().unwrap();
+            for code in first.split('`').skip(1).step_by(2) {
+                let name = code.split('(').next().unwrap();
+                names.insert(name, row);
+            }
+        }
+        names
+    }
+
+    /// The document has every name of the language and of the library, and no other.
+    #[test]
+    fn the_document_lists_every_name() {
+        let document = include_str!("../../../../docs/formats/graph.md");
+        assert!(document.lines().count() <= 250, "{}", document.lines().count());
+        let (_, names) = document.split_once("\n## Names\n").unwrap();
+        let (language, rest) = names.split_once("\n### Rotary").unwrap();
+        let (details, library) = rest.split_once("\n### The library\n").unwrap();
+        let (library, _) = library.split_once("\n## ").unwrap();
+
+        let is_word = |name: &&str| name.starts_with(|c: char| c.is_ascii_alphabetic());
+        let known: BTreeSet<&str> = builtins().filter(is_word).collect();
+        let mut found: BTreeSet<&str> = documented(language).into_keys().collect();
+        // Functions of known values that have the name of an operation are in its row.
+        found.extend(["sqrt", "exp", "sum"]);
+        assert_eq!(found, known);
+
+        let of_library: BTreeSet<&str> =
+            LIBRARY.functions.iter().map(|function| &*function.name).collect();
+        assert_eq!(documented(library).into_keys().collect::<BTreeSet<_>>(), of_library);
+
+        let count = known.len() + of_library.len();
+        assert!(count <= MOST_NAMES, "{count} names");
+
+        for name in known {
+            let Some(Callee::Operation(operation)) = builtin(name) else { continue };
+            let documented = documented(language)[name];
+            for option in signature(operation).unwrap().options {
+                let mut renamed = OPTION_NAMES.iter();
+                let renamed = renamed.find(|(of, _, file)| *of == operation && file == option);
+                let option = renamed.map_or(*option, |(_, source, _)| source);
+                let is_in = |text: &str| {
+                    let is_end = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+                    text.split(is_end).any(|word| word == option)
+                };
+                assert!(is_in(documented) || is_in(details), "{name}: {option}");
+            }
+        }
+    }
 }

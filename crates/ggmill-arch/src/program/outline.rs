@@ -8,18 +8,14 @@ use crate::steps::{StepOutline, StepsOutline};
 impl Program {
     /// Returns the statements of each function, with the statements whose values they take.
     pub(crate) fn outline(&self) -> Vec<StepsOutline> {
-        let mut outline = Outline { program: self, groups: Vec::new(), number: 0 };
+        let mut outline = Outline { program: self, groups: Vec::new(), number: 0, source: 0 };
         for function in &self.functions {
+            outline.source = function.source;
             outline.step(None, &[], function.span, Vec::new());
             let mut bound = BTreeMap::new();
             outline.body(&function.body, None, &mut Vec::new(), &mut bound);
         }
         outline.groups
-    }
-
-    /// Returns the text of a place in one line.
-    fn line(&self, span: Span) -> String {
-        self.text(span).split_whitespace().collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -28,11 +24,19 @@ struct Outline<'p> {
     groups: Vec<StepsOutline>,
     /// The number of the next step.
     number: usize,
+    /// The source of the function.
+    source: usize,
 }
 
 type Bound<'p> = BTreeMap<&'p str, usize>;
 
 impl<'p> Outline<'p> {
+    /// Returns the text of a place in one line.
+    fn line(&self, span: Span) -> String {
+        let text = self.program.within(span, self.source);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
     fn step(
         &mut self,
         repeat: Option<&str>,
@@ -41,7 +45,7 @@ impl<'p> Outline<'p> {
         takes: Vec<(usize, String)>,
     ) {
         let when = (!when.is_empty()).then(|| when.join(" and "));
-        let step = StepOutline { text: self.program.line(span), takes };
+        let step = StepOutline { text: self.line(span), takes };
         self.number = self.number.saturating_add(1);
         match self.groups.last_mut() {
             Some(last)
@@ -90,7 +94,7 @@ impl<'p> Outline<'p> {
                     self.step(repeat, when, statement.span, takes);
                 }
                 StatementKind::Assert(condition, because) => {
-                    when.push(format!("not ({})", self.program.line(condition.span)));
+                    when.push(format!("not ({})", self.line(condition.span)));
                     self.groups.push(StepsOutline {
                         repeat: repeat.map(str::to_owned),
                         when: Some(when.join(" and ")),
@@ -102,7 +106,7 @@ impl<'p> Outline<'p> {
                 StatementKind::If(branches, otherwise) => {
                     let mut not = Vec::new();
                     for (condition, body) in branches {
-                        let text = self.program.line(condition.span);
+                        let text = self.line(condition.span);
                         when.extend(not.iter().cloned());
                         when.push(text.clone());
                         self.body(body, repeat, when, bound);
@@ -114,7 +118,7 @@ impl<'p> Outline<'p> {
                     when.truncate(when.len().saturating_sub(not.len()));
                 }
                 StatementKind::For(_, _, body) => {
-                    let text = self.program.line(statement.span);
+                    let text = self.line(statement.span);
                     let text = text.strip_prefix("for ").unwrap_or(&text).to_owned();
                     let text = repeat.map_or(text.clone(), |outer| format!("{outer}, {text}"));
                     self.body(body, Some(&text), when, bound);

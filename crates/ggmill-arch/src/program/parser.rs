@@ -1,6 +1,9 @@
 //! Tokens to functions, by recursive descent with a counted depth.
 
+use ggmill_core::is_digits;
+
 use super::lexer::{Fault, Span, Token, tokens};
+use super::names::{FLOOR_DIVIDE, POWER};
 use super::{Expr, Function, Kind, Statement, StatementKind};
 use crate::expression::Operator;
 use crate::schema::is_name;
@@ -10,6 +13,8 @@ use crate::value::ParameterValue;
 const MAX_DEPTH: u32 = 32;
 /// The most functions of a source, and parameters of a function.
 const MAX_FUNCTIONS: usize = 256;
+/// The most `from … import` lines of a source, and names in one.
+const MAX_IMPORTS: usize = 16;
 const MAX_PARAMETERS: usize = 48;
 /// The most operators in a statement: each may make the tree deeper.
 const MAX_OPERATORS: usize = 128;
@@ -21,19 +26,38 @@ const KEYWORDS: [&str; 35] = [
     "with", "yield",
 ];
 
-/// Returns the functions of a source.
-pub(super) fn parse(source: &str) -> Result<Vec<Function>, Fault> {
-    let mut parser =
-        Parser { tokens: tokens(source)?, next: 0, depth: 0, operators: 0, len: source.len() };
-    let mut functions: Vec<Function> = Vec::new();
+/// A source as it is written.
+pub(super) struct Parsed {
+    pub(super) imports: Vec<Import>,
+    pub(super) functions: Vec<Function>,
+}
+
+/// A line `from MODULE import NAME, NAME`.
+pub(super) struct Import {
+    pub(super) module: Box<str>,
+    pub(super) names: Vec<(Box<str>, Span)>,
+    pub(super) span: Span,
+}
+
+/// Parses a source. The functions are marked with its number.
+pub(super) fn parse(text: &str, source: usize) -> Result<Parsed, Fault> {
+    let tokens = tokens(text)?;
+    let mut parser = Parser { tokens, next: 0, depth: 0, operators: 0, len: text.len(), source };
+    let (mut imports, mut functions) = (Vec::new(), Vec::<Function>::new());
     // A text at the beginning is a comment.
     if matches!(parser.peek(), Some(Token::Literal(ParameterValue::Str(_)))) {
         parser.next = parser.next.saturating_add(1);
         parser.newline()?;
     }
+    while parser.is_word("from") {
+        if imports.len() >= MAX_IMPORTS {
+            return parser.fault(format!("more than {MAX_IMPORTS} imports"));
+        }
+        imports.push(parser.import()?);
+    }
     while parser.peek().is_some() {
         if functions.len() >= MAX_FUNCTIONS {
-            return Err((parser.span(), format!("more than {MAX_FUNCTIONS} functions")));
+            return parser.fault(format!("more than {MAX_FUNCTIONS} functions"));
         }
         let function = parser.function()?;
         if functions.iter().any(|known| known.name == function.name) {
@@ -41,7 +65,7 @@ pub(super) fn parse(source: &str) -> Result<Vec<Function>, Fault> {
         }
         functions.push(function);
     }
-    Ok(functions)
+    Ok(Parsed { imports, functions })
 }
 
 struct Parser<'a> {
@@ -51,6 +75,8 @@ struct Parser<'a> {
     /// The operators of the statement so far.
     operators: usize,
     len: usize,
+    /// The number of the source.
+    source: usize,
 }
 
 impl<'a> Parser<'a> {
@@ -137,6 +163,29 @@ impl<'a> Parser<'a> {
         found
     }
 
+    fn import(&mut self) -> Result<Import, Fault> {
+        let start = self.span().start;
+        self.accept_word("from");
+        let module = self.name()?;
+        if !self.accept_word("import") {
+            return self.fault("expected \"import\"");
+        }
+        let mut names = Vec::new();
+        loop {
+            let span = self.span();
+            names.push((self.name()?, span));
+            if !self.accept(",") {
+                break;
+            }
+            if names.len() >= MAX_IMPORTS {
+                return self.fault(format!("more than {MAX_IMPORTS} names"));
+            }
+        }
+        let span = self.since(start);
+        self.newline()?;
+        Ok(Import { module, names, span })
+    }
+
     fn function(&mut self) -> Result<Function, Fault> {
         let start = self.span().start;
         if !self.accept_word("def") {
@@ -167,7 +216,11 @@ impl<'a> Parser<'a> {
         }
         let span = self.since(start);
         let body = self.block()?;
-        Ok(Function { name, parameters, body, span })
+        let before = self.tokens.get(..self.next).unwrap_or_default();
+        let is_blank = |token: &_| matches!(token, Token::Newline | Token::Dedent);
+        let last = before.iter().rev().find(|(_, token)| !is_blank(token));
+        let whole = Span { start, end: last.map_or(span.end, |(span, _)| span.end) };
+        Ok(Function { name, parameters, body, span, whole, source: self.source })
     }
 
     /// Reads `:` and the statements after it, on the same line or indented.
@@ -426,7 +479,7 @@ impl<'a> Parser<'a> {
     fn product(&mut self) -> Result<Expr, Fault> {
         self.chain(Self::unary, |parser| {
             if parser.accept("//") {
-                return Some(Infix::Function("floor_divide"));
+                return Some(Infix::Function(FLOOR_DIVIDE));
             }
             let operators =
                 [("*", Operator::Multiply), ("/", Operator::Divide), ("%", Operator::Remainder)];
@@ -461,7 +514,7 @@ impl<'a> Parser<'a> {
             return Ok(base);
         }
         let exponent = self.deeper(Self::unary)?;
-        let kind = Infix::Function("pow").of(base, exponent);
+        let kind = Infix::Function(POWER).of(base, exponent);
         Ok(Expr { span: self.since(start), kind })
     }
 
@@ -480,10 +533,12 @@ impl<'a> Parser<'a> {
                 self.expect("]")?;
                 Kind::Index(Box::new([value, index]))
             } else if self.accept(".") {
-                // The numbers of sequential layers are parts of the names of tensors: `mlp.2`.
                 let name = match self.take() {
-                    Some(Token::Name(name)) => name.to_owned(),
-                    Some(Token::Literal(ParameterValue::Int(number))) => number.to_string(),
+                    // The numbers of sequential layers are parts of the names of tensors: `mlp._2`
+                    // for `mlp.2`.
+                    Some(Token::Name(name)) => {
+                        name.strip_prefix('_').filter(|rest| is_digits(rest)).unwrap_or(name)
+                    }
                     _ => return self.fault("expected a name after \".\""),
                 };
                 match value.kind {

@@ -1,4 +1,4 @@
-//! The steps of computation graphs in files, and of compute buffers: `docs/formats/graph.md`.
+//! The steps of computation graphs in files, and of compute buffers: `docs/formats/graph-file.md`.
 
 mod known;
 mod outline;

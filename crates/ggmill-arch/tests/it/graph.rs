@@ -176,6 +176,131 @@ fn errors_of_loading_have_a_place() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// Errors of programs, whole: the place, the expression, the values of the names in it, and the calls.
+#[test]
+fn errors_say_place_expression_values_and_calls() {
+    let before = "architecture \"tiny\": ";
+    for (from, to, expected) in [
+        (
+            "silu(linear(ffn_gate",
+            "silo(linear(ffn_gate",
+            "tiny.py:6:17: there is no function \"silo\"; did you mean silu?, in: u = u * \
+             silo(linear(ffn_gate[i], x))",
+        ),
+        (
+            "linear(ffn_up[i], x)",
+            "linear(ffn_up[i], widht)",
+            "tiny.py:4:27: \"widht\" is neither assigned here, nor a hyperparameter, nor a tensor; \
+             did you mean width?, in: u = linear(ffn_up[i], widht)",
+        ),
+        (
+            "    return x + linear(ffn_down[i], u)",
+            "    return layer(u, i)",
+            "tiny.py:2:1: layer calls itself, perhaps through others, in: def layer(x, i):",
+        ),
+        (
+            "    for i in range(blocks):  # all of them\n        x = layer(x, i)",
+            "    while True:\n        x = layer(x, 0)",
+            "tiny.py:11:5: while is not part of the language of graphs, in: while True:",
+        ),
+        (
+            "for i in range(blocks)",
+            "for i in range(1000000)",
+            "graph: tiny.py:11:14: range(1000000): has 1000000 numbers, the limit is 65536; in a \
+             model with ",
+        ),
+        (
+            "linear(ffn_down[i], u)",
+            "linear(ffn_up[i], u)",
+            "graph: tiny.py:7:16: linear(ffn_up[i], u): applies blk.0.ffn_up.weight, which has \
+             dimensions",
+        ),
+        (
+            "x + linear(ffn_down[i], u)",
+            "x + gelu_mlp(x, ffn_up[i], ffn_up[i])",
+            "graph: library.py:",
+        ),
+    ] {
+        let graph = BLOCK.replacen(from, to, 1);
+        assert_ne!(graph, BLOCK, "{from}");
+        let error = refused(&graph);
+        assert!(
+            error.strip_prefix(before).is_some_and(|error| error.starts_with(expected)),
+            "expected {expected}\nfound    {error}"
+        );
+    }
+}
+
+/// Errors of the tables: the line and the column of the expression, and the nearest name.
+#[test]
+fn errors_of_tables_have_a_place() {
+    for (from, to, expected) in [
+        (
+            "shape = [\"width\", \"inner\"], required",
+            "shape = [\"widht\", \"inner\"], required",
+            "architecture \"tiny\", tensor \"blk.{i}.ffn_gate.weight\": line 36, column 41: shape: \
+             expression \"widht\": \"widht\" is not a hyperparameter; did you mean width?",
+        ),
+        (
+            "for = \"i in 0..blocks\"",
+            "for = \"i in 0..block\"",
+            "architecture \"tiny\": line 32, column 16: expression \"block\": \"block\" is not a \
+             hyperparameter; did you mean blocks?",
+        ),
+    ] {
+        let toml = description(BLOCK).replacen(from, to, 1);
+        assert_eq!(Architecture::parse(&toml).unwrap_err().to_string(), expected);
+    }
+}
+
+#[test]
+fn a_hyperparameter_that_no_configuration_gives_is_an_error_with_its_places() {
+    let tiny = Architecture::parse(&description(BLOCK)).unwrap();
+    let error = tiny.resolve_metadata(&MetadataBuf::new()).unwrap_err().to_string();
+    let expected = "architecture \"tiny\", hyperparameter \"blocks\": missing, expected \
+                    tiny.block_count in the metadata";
+    assert_eq!(error, expected);
+}
+
+#[test]
+fn functions_of_other_architectures_can_be_imported() {
+    let of = |source: &str| {
+        let text = Architecture::builtin_text("qwen3").unwrap();
+        let (head, rest) = text.split_once("computation = '''\n").unwrap();
+        let (_, tail) = rest.split_once("\n'''\n").unwrap();
+        Architecture::parse_with_source(&format!("{head}{tail}"), source)
+    };
+    let whole = of("\"\"\"Mine.\"\"\"\n\nfrom qwen3 import model\n").unwrap();
+    let text = whole.graph_text().unwrap();
+    assert!(text.contains("\n# qwen3.py\n\ndef model():\n"), "{text}");
+    assert!(text.contains("\n\ndef layer(x, i, angles):\n"), "{text}");
+    for (source, expected) in [
+        (
+            "from qwen3 import modle\n",
+            "qwen3.py:1:19: the file has no function \"modle\"; did you mean model?, in: from qwen3 \
+             import modle",
+        ),
+        (
+            "from qwen33 import model\n",
+            "qwen3.py:1:1: \"qwen33\" is not a built-in architecture, in: from qwen33 import model",
+        ),
+        (
+            "from qwen3 import model\ndef model():\n    return 1\n",
+            "qwen3.py:1:19: model is defined twice, in: from qwen3 import model",
+        ),
+        (
+            "from qwen3 import layer\n",
+            "qwen3.py:1:1: there is no function model, in: from qwen3 import layer",
+        ),
+        // A tensor that this description does not have.
+        ("from rwkv7 import model\n", "rwkv7.py:"),
+    ] {
+        let error = of(source).unwrap_err().to_string();
+        let error = error.strip_prefix("architecture \"qwen3\": ").unwrap();
+        assert!(error.starts_with(expected), "expected {expected}\nfound    {error}");
+    }
+}
+
 #[test]
 fn what_a_graph_excludes_is_not_checked_and_is_said() {
     let split = BLOCK.replacen("(ffn_up[i], x)", "(ffn_up[i], merge_heads(split_heads(x, 4)))", 1);

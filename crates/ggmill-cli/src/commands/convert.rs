@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use ggmill::{Convert, ConvertSource, Hint};
+use ggmill::{Convert, ConvertSource};
 use ggmill_core::{FileType, GgmlType};
 
 use crate::byte_size::byte_size;
@@ -262,9 +262,7 @@ pub(crate) fn run_planned(
     if let Some(output) = output {
         refuse_stream(output)?;
     }
-    let planned = builder
-        .plan(output.unwrap_or(Path::new("")))
-        .map_err(|error| refused(error, output.is_none(), console))?;
+    let planned = builder.plan(output.unwrap_or(Path::new("")))?;
     bars.clear();
     let has_vocabulary = planned.has_vocabulary();
     if dry_run {
@@ -288,21 +286,6 @@ pub(crate) fn run_planned(
     write!(out, "\n{}", ran::text(path, &probe, &faults))?;
     out.flush()?;
     Ok(if faults.is_empty() { Status::Fine } else { Status::Findings })
-}
-
-/// An error of a conversion. For a class that no description covers, the draft of one is printed if
-/// standard output is redirected.
-fn refused(error: ggmill::Error, has_no_output: bool, console: Console) -> Failure {
-    let Some(Hint::DraftDescription { text, .. }) = error.hint() else { return error.into() };
-    if !has_no_output || console.width().is_some() {
-        let hint = "`ggmill convert SRC > mine.toml` writes a first draft of a description";
-        return Failure::new(&error).with_hint(Some(hint.to_owned()));
-    }
-    let mut out = console.text();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => error.into(),
-        Err(error) => error.into(),
-    }
 }
 
 /// What is asked for with a GGUF file.

@@ -1,5 +1,4 @@
-//! `ggmill convert SRC` alone: the name, the rules, types for a size, and what is said of a class that
-//! is not known.
+//! `ggmill convert SRC` without options: the name, the rules, and types for a size.
 
 use std::fs;
 use std::path::Path;
@@ -22,8 +21,8 @@ fn bytes(directory: &Directory, name: &str) -> Vec<u8> {
     fs::read(directory.path().join(name)).unwrap()
 }
 
-/// A copy of the checkpoint with another config.json.
-fn checkpoint(directory: &Directory, change: impl Fn(&str) -> String) {
+/// Writes a copy of the checkpoint with a changed config.json to `model`.
+pub(crate) fn checkpoint(directory: &Directory, change: impl Fn(&str) -> String) {
     let to = directory.path().join("model");
     fs::create_dir(&to).unwrap();
     for entry in fs::read_dir(real("tinystories260K")).unwrap() {
@@ -178,51 +177,4 @@ fn one_pass_is_converting_and_then_quantizing() {
     let refused = convert(&directory, &["--target-bpw", "0.5", "-o", "small.gguf"]);
     assert!(refused.stderr.contains("are too few"), "{}", refused.stderr);
     assert!(!Path::new(&directory.path().join("small.gguf")).exists());
-}
-
-/// An unknown class is refused with a description to begin with, which is one.
-#[test]
-fn an_unknown_class_gets_a_description_to_begin_with() {
-    let directory = Directory::new();
-    checkpoint(&directory, |config| config.replace("LlamaForCausalLM", "LlanaForCausalLM"));
-    let refused = ggmill(directory.path(), &["convert", "model"]);
-    assert_eq!(refused.code, 2);
-    assert!(
-        refused.stderr.contains("no description is for checkpoints of class \"LlanaForCausalLM\"")
-            && refused.stderr.contains("the names most similar are LlamaForCausalLM, ")
-            && refused
-                .stderr
-                .contains("\nhint: standard output contains a first draft of a description"),
-        "{}",
-        refused.stderr
-    );
-    assert!(refused.stdout.contains("classes = [\"LlanaForCausalLM\"]\n"), "{}", refused.stdout);
-    assert!(refused.stdout.contains("# Every tensor of the checkpoint is described.\n"));
-    let directory = directory.with("mine.toml", &refused.stdout);
-    fine(&directory, &["convert", "model", "-o", "new.gguf", "--arch-file", "mine.toml"]);
-    let known = convert(&directory, &["-o", "known.gguf", "--name", "Model"]);
-    assert_eq!(known.code, 0, "{}", known.stderr);
-    let same = ggmill(directory.path(), &["diff", "new.gguf", "known.gguf", "--data"]);
-    assert!(!same.stdout.contains("blk.") && !same.stdout.contains("llama."), "{}", same.stdout);
-}
-
-#[test]
-fn architectures_are_listed_with_their_classes() {
-    let directory = Directory::new();
-    let all = fine(&directory, &["architectures"]).stdout;
-    let line = |name: &str| {
-        let found = all.lines().find(|line| line.split(' ').next() == Some(name));
-        found.unwrap_or_else(|| panic!("{name}: {all}")).to_owned()
-    };
-    assert!(line("llama").contains("  yes  ") && line("llama").contains("MixtralForCausalLM"));
-    assert!(all.lines().last().unwrap().contains(" architectures, "), "{all}");
-    let found = fine(&directory, &["architectures", "qwen3moeforcausallm", "--json"]).stdout;
-    let found: serde_json::Value = serde_json::from_str(&found).unwrap();
-    assert_eq!(found["schema"], "ggmill.architectures/1");
-    let [one] = &**found["architectures"].as_array().unwrap() else { panic!("{found}") };
-    assert_eq!((&one["name"], &one["checkpoints"]), (&"qwen3moe".into(), &true.into()));
-    assert!(one["vocabularies"].as_array().unwrap().iter().any(|kind| kind == "bpe"), "{one}");
-    let none = ggmill(directory.path(), &["architectures", "nemtron"]);
-    assert_eq!(none.code, 2);
-    assert!(none.stderr.contains("hint: did you mean nemotron or nemotron_h?"), "{}", none.stderr);
 }

@@ -7,6 +7,7 @@
     reason = "a test stops where something is missing"
 )]
 
+mod architectures;
 mod check;
 mod convert;
 mod convert_back;

@@ -823,10 +823,13 @@ fn unknown_class(
     if error.kind() != ggmill_arch::ErrorKind::Unknown {
         return error.into();
     }
-    let names: Vec<_> =
-        checkpoint.tensors().iter().map(|tensor| tensor.name().to_string_lossy()).collect();
+    let tensors: Vec<_> = checkpoint
+        .tensors()
+        .iter()
+        .map(|tensor| (tensor.name().to_string_lossy(), tensor.shape))
+        .collect();
     let draft = (!is_projector)
-        .then(|| catalogue.starting_description(checkpoint.config(), &names))
+        .then(|| catalogue.starting_description(checkpoint.config(), &tensors))
         .flatten();
     let hint = match draft {
         Some(draft) => Hint::DraftDescription { nearest: draft.nearest, text: draft.text },

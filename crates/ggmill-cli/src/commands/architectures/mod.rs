@@ -1,5 +1,8 @@
 //! `ggmill architectures`: what checkpoints are converted to.
 
+mod check;
+mod new;
+
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -10,19 +13,24 @@ use crate::arch_file::catalogue;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 
-/// List the supported architectures and their Hugging Face model classes
+/// List the supported architectures and their Hugging Face model classes; check or draft a description
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 #[command(after_help = "\
 Examples:
   ggmill architectures
   ggmill architectures mistral
   ggmill architectures Qwen3ForCausalLM --json
+  ggmill architectures new NewForCausalLM model > new.toml
+  ggmill architectures check new.toml --config model/config.json
 
 Classes are the names in `architectures` of config.json. An architecture without classes is \
 supported by every command except `ggmill convert`. `ggmill explain NAME` shows the keys and \
 tensors of an architecture. A table that is too wide for the terminal is shortened; --json is \
 complete.")]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// List only architectures with this text in their name, title or class names
     #[arg(value_name = "NAME")]
     filter: Option<String>,
@@ -35,7 +43,18 @@ pub(crate) struct Args {
     json: bool,
 }
 
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Check(check::Args),
+    New(new::Args),
+}
+
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    match &args.command {
+        Some(Command::Check(args)) => return check::run(args, console),
+        Some(Command::New(args)) => return new::run(args, console),
+        None => {}
+    }
     let catalogue = catalogue(&args.arch_file)?;
     let found = architectures::listed(&catalogue, args.filter.as_deref());
     if let Some(filter) = args.filter.as_deref().filter(|_| found.is_empty()) {
