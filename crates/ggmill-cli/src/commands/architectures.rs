@@ -1,4 +1,4 @@
-//! `ggmill architectures`: what checkpoints are converted to.
+//! `ggmill architectures`: the supported architectures and their model classes.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use ggmill_core::RawStr;
 use ggmill_inspect::{architectures, text};
 
-use crate::arch_file::catalogue;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 
@@ -36,7 +35,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let catalogue = catalogue(&args.arch_file)?;
+    let catalogue = ggmill::catalogue(&args.arch_file)?;
     let found = architectures::listed(&catalogue, args.filter.as_deref());
     if let Some(filter) = args.filter.as_deref().filter(|_| found.is_empty()) {
         let all = architectures::listed(&catalogue, None);
