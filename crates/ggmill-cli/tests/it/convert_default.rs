@@ -1,5 +1,5 @@
-//! `ggmill convert SRC` alone: the name, the rules, types for a size, and what is said of a class that
-//! is not known.
+//! The defaults of `ggmill convert SRC`: the file name, the check, types for a size, and the error
+//! for an unknown class.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn bytes(directory: &Directory, name: &str) -> Vec<u8> {
     fs::read(directory.path().join(name)).unwrap()
 }
 
-/// A copy of the checkpoint with another config.json.
+/// Writes a copy of the checkpoint with a changed config.json.
 fn checkpoint(directory: &Directory, change: impl Fn(&str) -> String) {
     let to = directory.path().join("model");
     fs::create_dir(&to).unwrap();
@@ -35,7 +35,7 @@ fn checkpoint(directory: &Directory, change: impl Fn(&str) -> String) {
     fs::write(config, change(&text)).unwrap();
 }
 
-/// The file has the name that `ggmill name` would give it, and what `ggmill check` would say is said.
+/// The file has the name of `ggmill name`, and the findings of `ggmill check` are printed.
 #[test]
 fn a_file_is_named_by_the_convention_and_checked() {
     let directory = Directory::new();
@@ -48,7 +48,7 @@ fn a_file_is_named_by_the_convention_and_checked() {
     assert!(done.stderr.contains("note: check: no findings\n"), "{}", done.stderr);
     let check = fine(&directory, &["check", name]).stdout;
     assert!(check.contains("nothing found"), "{check}");
-    // The same in a dry run, and for shards.
+    // Also in a dry run, and for shards.
     let dry = convert(&directory, &["--dry-run", "--force"]);
     assert!(dry.stdout.contains(&format!("\n{name}: 47 tensors")), "{}", dry.stdout);
     assert!(dry.stderr.ends_with("note: check: no findings\n"), "{}", dry.stderr);
@@ -60,9 +60,9 @@ fn a_file_is_named_by_the_convention_and_checked() {
     assert!(!convert(&directory, &["-o", "x.gguf", "--no-check"]).stderr.contains("check: "));
 }
 
-/// What the rules find before the work is what they find in the file.
+/// The findings before writing equal those about the written file.
 #[test]
-fn findings_are_those_of_the_file() {
+fn findings_before_writing_equal_those_of_the_file() {
     let directory = Directory::new().with("more.json", r#"{ "general.license": "free for all" }"#);
     let done = convert(&directory, &["-o", "out.gguf", "--metadata", "more.json", "--vocab-only"]);
     assert_eq!(done.code, 0, "{}", done.stderr);
@@ -77,10 +77,10 @@ fn findings_are_those_of_the_file() {
     }
 }
 
-/// A model with an error gets no file: the finding is printed, and nothing is left behind.
+/// The finding is printed, and no files remain.
 #[test]
 fn a_model_with_an_error_is_not_written() {
-    // Heads that the tensors do not have, in a description without a graph.
+    // Heads that contradict the tensors, in a description without a graph.
     let text = include_str!("../../../ggmill-arch/data/architectures/llama.toml");
     let key = r#""attention.head_count" = { type = "u32 | [i32]", value = "head_count"#;
     assert!(text.contains(key));
@@ -110,7 +110,7 @@ fn a_model_with_an_error_is_not_written() {
     assert_eq!(directory.files(), ["mine.toml", "out.gguf"]);
 }
 
-/// An importance matrix for every matrix of the checkpoint.
+/// Returns an importance matrix for every matrix of the checkpoint.
 fn imatrix(model: &[u8]) -> Vec<u8> {
     let model = ggmill_core::Gguf::parse(model).unwrap();
     let matrices: Vec<(String, u64)> = model
@@ -138,9 +138,9 @@ fn imatrix(model: &[u8]) -> Vec<u8> {
     file.into_bytes()
 }
 
-/// Every way to choose types gives in one pass what it gives of the converted file.
+/// Every way to choose types gives the same result in one pass as for the converted file.
 #[test]
-fn one_pass_is_converting_and_then_quantizing() {
+fn one_pass_equals_converting_and_then_quantizing() {
     let directory = Directory::new();
     let done = convert(&directory, &["-o", "float.gguf", "--type", "f32"]);
     assert_eq!(done.code, 0, "{}", done.stderr);
@@ -161,7 +161,7 @@ fn one_pass_is_converting_and_then_quantizing() {
         assert_eq!(done.code, 0, "{case:?}: {}", done.stderr);
         assert!(bytes(&directory, "one.gguf") == bytes(&directory, "two.gguf"), "{case:?}");
     }
-    // And cut into shards.
+    // Also for shards.
     let cut = ["--target-bpw", "7.5", "--imatrix", "imatrix", "--split-max-size", "60K"];
     fine(&directory, &[&["quantize", "float.gguf", "two"], &cut[..]].concat());
     let done = convert(&directory, &[&["-o", "one"], &cut[..]].concat());
@@ -180,9 +180,9 @@ fn one_pass_is_converting_and_then_quantizing() {
     assert!(!Path::new(&directory.path().join("small.gguf")).exists());
 }
 
-/// An unknown class is refused with a description to begin with, which is one.
+/// The error for an unknown class comes with a valid draft of a description.
 #[test]
-fn an_unknown_class_gets_a_description_to_begin_with() {
+fn an_unknown_class_gets_a_draft_of_a_description() {
     let directory = Directory::new();
     checkpoint(&directory, |config| config.replace("LlamaForCausalLM", "LlanaForCausalLM"));
     let refused = ggmill(directory.path(), &["convert", "model"]);

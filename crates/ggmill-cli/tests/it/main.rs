@@ -1,4 +1,4 @@
-//! The built program, run as people run it.
+//! The tests of the built program.
 
 #![allow(
     clippy::needless_for_each,
@@ -21,6 +21,7 @@ mod documentation;
 mod edit;
 mod edit_guards;
 mod edit_spellings;
+mod encoder_decoder;
 mod estimate;
 mod explain;
 mod failures;
@@ -54,5 +55,4 @@ mod sensitivity;
 mod support;
 mod template;
 mod tokenize;
-mod two_texts;
 mod web;
