@@ -1,5 +1,5 @@
-//! Lists the files of the inspector page, where `GGMILL_WEB_PAGE` names a directory that has it built:
-//! `web/dist` after `cargo xtask web --build`. Without it the command has no page of its own.
+//! Embeds the built inspector page, if `GGMILL_WEB_PAGE` names its directory: `web/dist` after `cargo
+//! xtask web --build`. Without it, `ggmill web` needs `--page`.
 #![allow(clippy::print_stdout, reason = "how a build script speaks to cargo")]
 
 use std::error::Error;

@@ -11,7 +11,7 @@ export function joinReports(one, other) {
 function joinFiles(one, other) {
   const findings = [...one.findings, ...other.findings];
   const severities = new Map(findings.map(({ code, severity }) => [code, SEVERITIES.indexOf(severity)]));
-  // Of rules without findings, whose severity is not told, the order is that of their codes.
+  // A rule without findings has no severity, so these rules are sorted by code.
   const rank = ({ code }) => severities.get(code) ?? SEVERITIES.length;
   const inOrder = (a, b) => rank(a) - rank(b) || (a.code < b.code ? -1 : Number(a.code > b.code));
   return {

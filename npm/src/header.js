@@ -7,7 +7,7 @@ import { NONE, RecordReader } from "./value.js";
 
 /** The size of the first read in bytes. */
 export const FIRST = 512 * 1024;
-/** The same for the second and later shards, whose headers contain little but tensor infos. */
+/** The size of the first read of the second and later shards, whose headers contain little but tensor infos. */
 export const FIRST_OF_SHARD = 64 * 1024;
 /** The factor by which each read is larger than the previous one. */
 const GROWTH = 4;

@@ -94,8 +94,8 @@ export class HttpSource {
   }
 
   /**
-   * Whether the server answers, but not to pages of this origin. A browser reports that as it reports an
-   * outage; the response to a request whose content stays hidden tells.
+   * Returns whether the server is reachable but rejects cross-origin requests. A browser reports both
+   * cases as the same network error; an opaque (`no-cors`) request distinguishes them.
    */
   async #isRefusedToPages(fetch) {
     const { signal } = this.#options;

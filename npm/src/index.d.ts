@@ -246,7 +246,7 @@ export class Model {
   readonly faults: GgmillError[];
   /** Checks the headers against the rules of `ggmill check`. */
   check(options?: CheckOptions): Promise<CheckReport>;
-  /** Estimates the memory that the model takes to run, like `ggmill estimate`. */
+  /** Estimates the memory that the model needs to run, like `ggmill estimate`. */
   estimate(options?: EstimateOptions): Promise<EstimateReport>;
   /**
    * Tokenizes a text with the vocabulary of the file, like `ggmill tokenize --json`. The first call

@@ -184,7 +184,7 @@ const EFFECTS: &[Effect] = &[
 
 #[derive(clap::Args, Debug, Default)]
 pub(crate) struct Args {
-    /// List comments that use words which are to be avoided and are not yet enforced
+    /// List avoided words in the comments of crates that the check skips
     #[arg(long)]
     pending: bool,
 }

@@ -198,3 +198,27 @@ fn has_towers(config: &Json) -> bool {
         .filter(|(_, value)| !value.is_null())
         .any(|(name, _)| WORDS.iter().any(|word| name.contains(word)))
 }
+
+/// Lookups that parse only the built-in descriptions they return: all of them together take a second in
+/// a debug build.
+impl Catalogue {
+    /// Returns the names of the descriptions of models, the one added last first.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let builtins = Architecture::builtin_names().map(|name| -> &str { name });
+        self.added.iter().rev().map(Architecture::name).chain(builtins)
+    }
+
+    /// Returns the descriptions of models that have a checkpoint class which `is_class` accepts, each
+    /// with this class, in the order of [`architectures`](Self::architectures).
+    pub fn by_class(
+        &self,
+        is_class: impl Fn(&str) -> bool + Copy,
+    ) -> impl Iterator<Item = (&Architecture, &str)> {
+        let builtins = Architecture::builtins_marked(false, is_class);
+        let builtins = builtins.map(|builtin| -> &Architecture { builtin });
+        self.added.iter().rev().chain(builtins).filter_map(move |architecture| {
+            let class = architecture.checkpoint_classes().find(|class| is_class(class))?;
+            Some((architecture, class))
+        })
+    }
+}

@@ -236,7 +236,7 @@ macro_rules! impl_magnitude {
             }
 
             fn greatest_below(bytes: &[u8], limit: Self) -> (Self, u64) {
-                /// Bytes whose elements can be counted in an integer of their own width, so that
+                /// Bytes whose elements can be counted in an integer of the same width, so that
                 /// counting vectorizes like comparing.
                 const COUNTED: usize = 8192 * size_of::<$bits>();
                 let (mut greatest, mut others) = (0, 0);

@@ -54,7 +54,7 @@ pub struct Diagnostic {
 pub struct Report {
     diagnostics: Vec<Diagnostic>,
     counts: Vec<(&'static Rule, u64)>,
-    /// Whether violations of [`Authority::Must`] are errors.
+    /// `true` if violations of [`Authority::Must`] are errors.
     strict: bool,
 }
 

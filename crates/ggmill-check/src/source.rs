@@ -23,7 +23,7 @@ pub enum StatedBy {
     Practice,
 }
 
-/// What a source says about a requirement.
+/// The force of a requirement in a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Force {
@@ -91,7 +91,7 @@ pub struct Source {
     pub rule: &'static str,
     /// Who states it.
     pub by: StatedBy,
-    /// What it says about the requirement.
+    /// The force of the requirement in the source.
     pub force: Force,
     /// The line of the specification, or the source file; empty if there is none.
     pub place: &'static str,

@@ -1,18 +1,17 @@
-//! The arguments as they are typed.
+//! The command line: global options, and the commands with their options.
 
 use std::ffi::{OsStr, OsString};
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
-use crate::bad_numbers::in_words;
 use crate::commands::{
     architectures, check, completions, convert, detokenize, diff, edit, estimate, explain, extract,
     get, graft, hash, imatrix, index, inspect, lora, ls, man, measure, merge, name, quantize,
-    repack, set_metadata, split, template, tokenize, web,
+    repack, split, template, tokenize, web,
 };
 use crate::console::Console;
-use crate::other_tools::advise;
 use crate::outcome::{Failure, Status};
+use crate::usage_errors::{advise, in_words};
 
 /// The toolkit for GGUF model files.
 #[derive(Debug, Parser)]
@@ -43,7 +42,8 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// Parses the arguments; help and errors have colors where `--color` says so, too.
+    /// Parses the arguments. `--color` applies to help and usage errors, too, which clap prints before
+    /// the options are known.
     pub(crate) fn parse_with_colors(args: &[OsString]) -> Result<Self, clap::Error> {
         let color = args.windows(2).find_map(|pair| match pair {
             [option, when] if option == "--color" => when.to_str(),
@@ -56,7 +56,7 @@ impl Cli {
             _ => clap::ColorChoice::Auto,
         };
         let args: Vec<&OsStr> = match args {
-            // Else it would be the help of a command of that name.
+            // clap reads `help --help` as the help of a command named `--help`.
             [program, help, option] if help == "help" && (option == "--help" || option == "-h") => {
                 vec![program, option]
             }
@@ -71,7 +71,7 @@ impl Cli {
         Self::from_arg_matches(&matches)
     }
 
-    /// The names of the commands within the one that the arguments after `help` lead to.
+    /// Returns the names of the subcommands of the command that the arguments after `help` name.
     fn commands_below(args: &[&OsStr]) -> Vec<String> {
         let mut command = Self::command();
         for name in args.iter().skip(2) {
@@ -104,7 +104,7 @@ impl From<Color> for anstream::ColorChoice {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one, and it is taken apart at once")]
+#[expect(clippy::large_enum_variant, reason = "one value exists, and it is matched at once")]
 pub(crate) enum Command {
     #[command(alias = "info")]
     Inspect(inspect::Args),
@@ -122,7 +122,7 @@ pub(crate) enum Command {
     Get(get::Args),
     Edit(edit::Args),
     #[command(hide = true)]
-    SetMetadata(set_metadata::Args),
+    SetMetadata(edit::SetMetadataArgs),
     Quantize(Box<quantize::Args>),
     Imatrix(imatrix::Args),
     Lora(lora::Args),
@@ -156,7 +156,7 @@ impl Command {
             Self::Name(args) => name::run(&args, console),
             Self::Convert(args) => convert::run(args, console),
             Self::Get(args) => get::run(&args, console),
-            Self::SetMetadata(args) => set_metadata::run(args, console),
+            Self::SetMetadata(args) => edit::run_set_metadata(args, console),
             Self::Edit(args) => edit::run(&args, console),
             Self::Quantize(args) => quantize::run(&args, console),
             Self::Imatrix(args) => imatrix::run(&args, console),

@@ -1,4 +1,4 @@
-//! Standard output and standard error.
+//! Standard output and standard error: colors, results, notes, warnings and errors.
 
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal as _, StderrLock, StdoutLock, Write};
@@ -10,10 +10,11 @@ use ggmill::Note;
 use crate::hints;
 use crate::outcome::Failure;
 
-/// Bytes gathered before they are written.
+/// The size of the buffer for standard output, in bytes.
 const BUFFER: usize = 64 << 10;
 
-/// Where results and remarks go, and how they look there.
+/// The output settings of the command: whether it uses colors, and whether it prints only results and
+/// errors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Console {
     color: ColorChoice,
@@ -25,7 +26,8 @@ impl Console {
         Self { color, quiet }
     }
 
-    /// Standard output for text. The writer flushes at the end, or an error would be lost.
+    /// Returns standard output for text, with colors removed if they are off. The caller flushes it:
+    /// dropping it would lose a write error.
     pub(crate) fn text(self) -> BufWriter<AutoStream<StdoutLock<'static>>> {
         BufWriter::with_capacity(
             BUFFER,
@@ -33,9 +35,9 @@ impl Console {
         )
     }
 
-    /// Standard output for bytes that are not text for a terminal, such as JSON. The writer flushes
-    /// at the end.
-    #[expect(clippy::unused_self, reason = "results leave through the console")]
+    /// Returns standard output for bytes that are written unchanged, such as JSON. The caller flushes
+    /// it.
+    #[expect(clippy::unused_self, reason = "all output goes through the console")]
     pub(crate) fn bytes(self) -> BufWriter<StdoutLock<'static>> {
         BufWriter::with_capacity(BUFFER, io::stdout().lock())
     }
@@ -47,17 +49,17 @@ impl Console {
         }
     }
 
-    /// Whether text on standard output has colors.
+    /// Returns `true` if text on standard output has colors.
     pub(crate) fn is_styled(self) -> bool {
         self.color_of_stdout() != ColorChoice::Never
     }
 
-    /// Standard error for text that is more than a remark.
+    /// Returns standard error, for text that is not a single message.
     pub(crate) fn errors(self) -> AutoStream<StderrLock<'static>> {
         AutoStream::new(io::stderr().lock(), self.color_of_stderr())
     }
 
-    /// Whether text on standard error has colors.
+    /// Returns `true` if text on standard error has colors.
     pub(crate) fn styles_errors(self) -> bool {
         self.color_of_stderr() != ColorChoice::Never
     }
@@ -69,7 +71,7 @@ impl Console {
         }
     }
 
-    /// Columns of the terminal, or `None` where standard output is none.
+    /// Returns the number of columns of the terminal; `None` if standard output is not a terminal.
     #[expect(clippy::unused_self, reason = "the terminal belongs to the console")]
     pub(crate) fn width(self) -> Option<usize> {
         let stdout = io::stdout();
@@ -77,48 +79,53 @@ impl Console {
         Some(size.map_or(80, |(width, _)| usize::from(width.0)))
     }
 
-    /// Says something odd that does not keep the command from its work.
+    /// Prints a warning, except with `--quiet`.
     pub(crate) fn warn(self, message: impl fmt::Display) {
         if !self.quiet {
-            self.remark("warning", AnsiColor::Yellow, &message);
+            self.print("warning", AnsiColor::Yellow, &message);
         }
     }
 
-    /// Says something worth knowing about what was done.
+    /// Prints a note, except with `--quiet`.
     pub(crate) fn note(self, message: impl fmt::Display) {
         if !self.quiet {
-            self.remark("note", AnsiColor::Cyan, &message);
+            self.print("note", AnsiColor::Cyan, &message);
         }
     }
 
-    /// Prints a note of the library.
+    /// Prints a note of the library, as a warning if it is one.
     pub(crate) fn tell(self, note: &Note) {
         let text = hints::note(note);
         if note.is_warning() { self.warn(text) } else { self.note(text) }
     }
 
-    /// Whether nothing is to be said but results that were asked for, and errors.
+    /// Returns `true` if only requested results and errors are printed.
     pub(crate) fn is_quiet(self) -> bool {
         self.quiet
     }
 
-    /// Whether progress is shown: to a person who looks at a terminal and did not ask for quiet.
+    /// Returns `true` if progress is shown: standard error is a terminal, and `--quiet` was not given.
     pub(crate) fn shows_progress(self) -> bool {
         !self.quiet && io::stderr().is_terminal()
     }
 
-    /// Says why the command failed, and what to do about it.
+    /// Prints the message and the hint of a failure.
     pub(crate) fn error(self, failure: &Failure) {
         let Failure::Refused { message, hint } = failure else { return };
-        self.remark("error", AnsiColor::Red, message);
+        self.print("error", AnsiColor::Red, message);
         if let Some(hint) = hint {
-            self.remark("hint", AnsiColor::Cyan, hint);
+            self.print("hint", AnsiColor::Cyan, hint);
         }
     }
 
-    /// A remark that cannot be written is dropped: there is nowhere to say so.
-    fn remark(self, label: &str, color: AnsiColor, message: &dyn fmt::Display) {
+    /// Prints a line on standard error. A write error is ignored: there is no other stream to report
+    /// it on.
+    fn print(self, label: &str, color: AnsiColor, message: &dyn fmt::Display) {
         let style = Style::new().fg_color(Some(color.into())).bold();
         let _ = writeln!(self.errors(), "{style}{label}:{style:#} {message}");
     }
+}
+/// Returns a number and a noun, in the plural unless the number is 1: `1 tensor`, `2 tensors`.
+pub(crate) fn counted(number: usize, thing: impl fmt::Display) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }

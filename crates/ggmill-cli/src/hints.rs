@@ -1,4 +1,4 @@
-//! Hints and notes of the library in terms of the command: which option helps.
+//! The wording of the library's hints and notes for the command: they name its options.
 
 use std::borrow::Cow;
 
@@ -6,15 +6,18 @@ use ggmill::{Hint, Note, display_path};
 use ggmill_core::RawStr;
 use ggmill_run::Chunks;
 
-use crate::arch_file::ARCH_FILE_HINT;
+/// The hint for a checkpoint of an unknown class, and for an architecture without a description.
+pub(crate) const ARCH_FILE_HINT: &str = "--arch-file adds a description of your own; \
+                                         `ggmill explain ARCHITECTURE --description` prints one to \
+                                         start from";
 
-/// What to do about a text with fewer tokens than two chunks.
+/// The hint for a text with fewer tokens than two chunks.
 const SMALLER_CHUNKS: &str = "--ctx N takes smaller chunks, of at most half the tokens of the text";
 
-/// A hint in terms of options. What is said here holds for every command that has the option.
+/// Returns a hint that names options; `None` if the message names them already. The wording fits
+/// every command that has the option.
 pub(crate) fn hint(hint: &Hint) -> Option<String> {
     Some(match hint {
-        // The message says it.
         Hint::NotSupported { .. } | Hint::OnlyAdapters | Hint::OnlyDrafts => return None,
         _ => text(hint),
     })
@@ -200,7 +203,7 @@ fn text(hint: &Hint) -> String {
             "add --process-output or --all-matrices, whichever it was measured with, to continue it"
         }
         Hint::SameMatrices(false) => "leave out --process-output or --all-matrices to continue it",
-        Hint::TokenIds(before) => return token_ids(before.as_deref(), "--tokens"),
+        Hint::TokenIds(first) => return token_ids(first.as_deref(), "--tokens"),
         #[cfg(feature = "remote")]
         Hint::Remote(advice) => match crate::remote::advice(advice) {
             Some(text) => return text,
@@ -211,7 +214,8 @@ fn text(hint: &Hint) -> String {
     text.to_owned()
 }
 
-/// The option of the command for an option of the library that a source does not have.
+/// Returns the command's spelling of a library option, for the error about an option that a source
+/// does not support.
 pub(crate) fn flag(option: &str) -> String {
     match option {
         "architectures" => "--arch-file".to_owned(),
@@ -224,16 +228,16 @@ pub(crate) fn flag(option: &str) -> String {
     }
 }
 
-/// The hint that an option takes token IDs, after what else could help.
-pub(crate) fn token_ids(before: Option<&Hint>, option: &str) -> String {
+/// Returns the hint that `option` takes token IDs, after `first`, another hint for the same error.
+pub(crate) fn token_ids(first: Option<&Hint>, option: &str) -> String {
     let instead = format!("{option} IDS.json takes the IDs of tokens instead");
-    match before {
-        Some(before) => format!("{}; {instead}", text(before)),
+    match first {
+        Some(first) => format!("{}; {instead}", text(first)),
         None => instead,
     }
 }
 
-/// The largest chunks that this many tokens allow, or that no chunks are small enough.
+/// Returns the hint for a text with too few tokens: the largest `--ctx` that works, or that none does.
 fn smaller_chunks(tokens: Option<usize>) -> String {
     let Some(tokens) = tokens else { return SMALLER_CHUNKS.to_owned() };
     let context = tokens / 2;
@@ -243,7 +247,7 @@ fn smaller_chunks(tokens: Option<usize>) -> String {
     format!("{SMALLER_CHUNKS}: --ctx {context}")
 }
 
-/// A note in terms of options.
+/// Returns the text of a note, which names options if some help.
 pub(crate) fn note(note: &Note) -> Cow<'static, str> {
     match note {
         Note::SensitivitiesWithImportance(path) => format!(

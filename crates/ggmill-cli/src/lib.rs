@@ -1,57 +1,41 @@
-//! The `ggmill` command: arguments as typed, then a configuration, then a command that writes its
-//! result.
+//! The `ggmill` command: parses arguments, calls the crate `ggmill`, and prints the result.
 //!
 //! This crate is the only place that prints, colors, reads the environment and decides exit codes;
 //! everything else is in the libraries. Results go to standard output, everything else to standard
-//! error. The exit code is 0 when all is well, 1 when there are findings or differences, 2 when
-//! something was refused or failed. A reader that closes the pipe early is not a failure.
+//! error. The exit code is 0 for success, 1 for findings or differences, 2 for failure. A reader that
+//! closes the pipe early is not a failure.
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-mod arch_file;
 mod args;
-mod bad_numbers;
-mod byte_size;
-mod checked;
 mod commands;
 mod console;
-mod counted;
-mod each;
-mod gather;
+mod files;
 mod hints;
-mod journal;
-mod making;
-mod other_tools;
+mod model_output;
+mod options;
 mod outcome;
-mod outputs;
-mod paths;
 mod progress;
-mod ran;
 #[cfg(feature = "remote")]
 mod remote;
 #[cfg(not(feature = "remote"))]
 #[path = "no_remote.rs"]
 mod remote;
-mod run_model;
-mod shard_limit;
-mod source;
-mod text_file;
-mod tokenizer;
-mod web;
+mod usage_errors;
 
 use console::Console;
 
-/// Runs the command with these arguments, of which the first is the name of the program, and says
-/// how it ended.
+/// Runs the command, and returns its exit code. The first argument is the name of the program.
 ///
 /// ```no_run
 /// let status = ggmill_cli::run(["ggmill", "inspect", "model.gguf"].map(Into::into));
 /// ```
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    // With this a write beyond the limit on the size of files is an error like any other, and not
-    // the end of the process. Without it, so be it.
+    // A write beyond the file size limit (`ulimit -f`) raises this signal, which ends the process
+    // unless it is handled; with a handler, the write fails with EFBIG. If the handler cannot be
+    // installed, the default remains.
     #[cfg(unix)]
     let _ = signal_hook::flag::register(
         signal_hook::consts::signal::SIGXFSZ,
@@ -61,12 +45,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match args::Cli::parse_with_colors(&args) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are answers, the rest is misuse. A pipe that was closed early has
-            // had its answer.
-            let printed = error
+            // clap returns help and the version as errors, too; those go to standard output. A closed
+            // pipe is not a failure.
+            let is_printed = error
                 .print()
                 .map_or_else(|error| error.kind() == std::io::ErrorKind::BrokenPipe, |()| true);
-            return ExitCode::from(if error.use_stderr() || !printed { 2 } else { 0 });
+            return ExitCode::from(if error.use_stderr() || !is_printed { 2 } else { 0 });
         }
     };
     let console = Console::new(cli.color.into(), cli.quiet);

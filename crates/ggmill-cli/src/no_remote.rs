@@ -1,4 +1,5 @@
-//! A build without the feature `remote`: it says so where another place than a path is named.
+//! Replaces `remote` in a build without that feature: addresses are recognized, so that they can be
+//! rejected by name.
 
 use std::path::{Path, PathBuf};
 
@@ -20,13 +21,14 @@ pub(crate) fn is_remote(path: &Path) -> bool {
     path.to_str().is_some_and(|text| text.contains("://")) && !path.exists()
 }
 
-/// An address without its query, which can be a signature, and without user name and password.
+/// Returns an address without its secrets: user name, password, and the query, which can be a
+/// signature. `None` for a path.
 pub(crate) fn shown(path: &Path) -> Option<String> {
     let text = path.to_str().filter(|_| is_remote(path))?;
     let (scheme, rest) = text.split(['?', '#']).next()?.split_once("://")?;
-    let (authority, behind) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    Some(format!("{scheme}://{host}{behind}"))
+    Some(format!("{scheme}://{host}{path}"))
 }
 
 pub(crate) fn file_name(_: &Path) -> Option<String> {

@@ -1,4 +1,4 @@
-//! How a command ends.
+//! The result of a command: its status or failure, and the exit code.
 
 use std::fmt;
 use std::io;
@@ -7,24 +7,25 @@ use std::process::ExitCode;
 
 use ggmill::Hint;
 
+use crate::console::Console;
+use crate::files::shown;
 use crate::hints;
-use crate::paths::shown;
 
-/// The end of a command that did its work.
+/// The status of a command that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// Nothing to remark.
+    /// Exit code 0.
     Fine,
-    /// There are findings or differences, or nothing was found.
+    /// Exit code 1: there are findings or differences, or nothing matches.
     Findings,
 }
 
-/// Why a command did not do its work.
+/// The failure of a command.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
     /// The reader closed standard output.
     Closed,
-    /// Something was refused or failed.
+    /// Exit code 2: the message and the hint are printed.
     Refused {
         /// The fault, its place and its reason, in lower case and without a full stop.
         message: String,
@@ -38,7 +39,7 @@ impl Failure {
         Self::Refused { message: message.to_string(), hint: None }
     }
 
-    /// The fault, its place and its reason.
+    /// Returns the message.
     pub(crate) fn message(&self) -> &str {
         match self {
             Self::Refused { message, .. } => message,
@@ -46,7 +47,7 @@ impl Failure {
         }
     }
 
-    /// Names the file that a failure is about.
+    /// Puts a path before the message.
     pub(crate) fn within(self, path: &Path) -> Self {
         match self {
             Self::Refused { message, hint } => {
@@ -56,17 +57,17 @@ impl Failure {
         }
     }
 
-    /// Adds what to do about it.
-    pub(crate) fn with_hint(self, more: Option<String>) -> Self {
+    /// Adds a hint, unless there is one.
+    pub(crate) fn with_hint(self, added: Option<String>) -> Self {
         match self {
-            Self::Refused { message, hint } => Self::Refused { message, hint: hint.or(more) },
+            Self::Refused { message, hint } => Self::Refused { message, hint: hint.or(added) },
             Self::Closed => Self::Closed,
         }
     }
 }
 
 impl From<ggmill::Error> for Failure {
-    /// An error of the library, with its hint in terms of options.
+    /// Converts an error of the library. Its hint names options, and so do a few messages.
     fn from(error: ggmill::Error) -> Self {
         let message = match error.hint() {
             Some(Hint::TensorPattern { .. }) => format!("--tensor-type {error}"),
@@ -76,7 +77,7 @@ impl From<ggmill::Error> for Failure {
                 format!("{}: not supported for {source}", hints::flag(option))
             }
             _ => match error.kind_name() {
-                // The error of the target of a draft model.
+                // About the target of a draft model; the message begins with `target`.
                 "target" => format!("--{error}"),
                 "unknown_caches" => error
                     .to_string()
@@ -92,14 +93,14 @@ impl From<ggmill::Error> for Failure {
 }
 
 impl From<io::Error> for Failure {
-    /// An error of writing a result.
+    /// Converts an error of writing to standard output.
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::Closed,
             _ if error.raw_os_error().is_some() => {
                 Self::new(format_args!("cannot write to standard output: {error}"))
             }
-            // Raised on the way by what was to be written.
+            // An error of the value that was serialized, not of the stream.
             _ => Self::new(error),
         }
     }
@@ -111,4 +112,28 @@ pub(crate) fn exit_code(result: &Result<Status, Failure>) -> ExitCode {
         Ok(Status::Findings) => 1,
         Err(Failure::Refused { .. }) => 2,
     })
+}
+
+/// Runs `work` for each file, and continues after a failure. Returns the last failure, and prints the
+/// earlier ones; without failures returns [`Status::Findings`] if any file has findings.
+pub(crate) fn each<T>(
+    files: &[T],
+    console: Console,
+    mut work: impl FnMut(usize, &T) -> Result<Status, Failure>,
+) -> Result<Status, Failure> {
+    let mut status = Status::Fine;
+    let mut failed: Option<Failure> = None;
+    for (number, file) in files.iter().enumerate() {
+        match work(number, file) {
+            Ok(Status::Fine) => {}
+            Ok(Status::Findings) => status = Status::Findings,
+            Err(Failure::Closed) => return Err(Failure::Closed),
+            Err(failure) => {
+                if let Some(earlier) = failed.replace(failure) {
+                    console.error(&earlier);
+                }
+            }
+        }
+    }
+    failed.map_or(Ok(status), Err)
 }

@@ -16,43 +16,44 @@ use crate::console::Console;
 /// The delay before a progress bar is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A bar on standard error, for work that takes longer than a second: on bytes, or on pieces that are
-/// counted. It goes when it is dropped.
+/// A progress bar on standard error, for work that takes longer than [`PATIENCE`]. It disappears when
+/// it is dropped.
 #[derive(Debug)]
 pub(crate) struct Bar {
-    shown: Option<ProgressBar>,
-    wanted: bool,
-    /// What is counted, such as files; bytes if nothing is named.
-    counted: Option<&'static str>,
+    bar: Option<ProgressBar>,
+    is_enabled: bool,
+    /// The unit, such as files; `None` for bytes.
+    unit: Option<&'static str>,
     since: Instant,
 }
 
 impl Bar {
     pub(crate) fn new(console: Console) -> Self {
-        Self { shown: None, wanted: console.shows_progress(), counted: None, since: Instant::now() }
+        let is_enabled = console.shows_progress();
+        Self { bar: None, is_enabled, unit: None, since: Instant::now() }
     }
 
-    /// A bar of work on pieces with this name, such as files, which may take longer than a second
-    /// each.
-    pub(crate) fn of_pieces(console: Console, name: &'static str) -> Self {
+    /// Returns a bar that counts `unit`, such as files, instead of bytes.
+    pub(crate) fn with_unit(console: Console, unit: &'static str) -> Self {
         let mut bar = Self::new(console);
-        bar.counted = Some(name);
+        bar.unit = Some(unit);
         bar
     }
 
-    /// This many bytes or pieces of so many are done, and this is what is being worked on.
-    pub(crate) fn update(&mut self, done: u64, total: u64, what: &str) {
-        if !self.wanted || self.since.elapsed() < PATIENCE {
+    /// Shows that `done` of `total` bytes or units are complete, and the name of the current item.
+    pub(crate) fn update(&mut self, done: u64, total: u64, item: &str) {
+        if !self.is_enabled || self.since.elapsed() < PATIENCE {
             return;
         }
-        let bar = self.shown.get_or_insert_with(|| {
+        let bar = self.bar.get_or_insert_with(|| {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr())
                 .with_elapsed(self.since.elapsed());
             let columns =
                 terminal_size::terminal_size_of(std::io::stderr()).map_or(80, |(width, _)| width.0);
-            let style = ProgressStyle::with_template(&template(columns, self.counted))
+            let style = ProgressStyle::with_template(&template(columns, self.unit))
                 .unwrap_or_else(|_| ProgressStyle::default_bar());
-            // Of the whole work: what was done before there was a bar was not done in an instant.
+            // The rate since the start of the work: indicatif computes it from the first update, when
+            // PATIENCE has passed already.
             let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
                 let _ = write!(
                     out,
@@ -70,11 +71,11 @@ impl Bar {
             bar.with_style(style.with_key("rate", rate).with_key("left", left))
         });
         bar.set_position(done);
-        bar.set_message(RawStr::from(what).to_string());
+        bar.set_message(RawStr::from(item).to_string());
     }
 }
 
-/// The bars of a call: one for each stage, one after the other.
+/// The progress of a call of the library: a bar for the current stage.
 #[derive(Clone, Debug)]
 pub(crate) struct Bars {
     console: Console,
@@ -86,41 +87,41 @@ impl Bars {
         Self { console, current: Arc::default() }
     }
 
-    /// Shows progress, and goes on: nothing here ends a call.
+    /// Shows the progress of a call. Never cancels it.
     pub(crate) fn show(&self, progress: &Progress<'_>) -> ControlFlow<()> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.as_ref().is_none_or(|(stage, _)| *stage != progress.stage) {
             let bar = match progress.stage.unit() {
                 "bytes" => Bar::new(self.console),
-                unit => Bar::of_pieces(self.console, unit),
+                unit => Bar::with_unit(self.console, unit),
             };
             *current = Some((progress.stage, bar));
         }
         if let Some((stage, bar)) = &mut *current {
-            let what = match (stage, progress.number) {
+            let item = match (stage, progress.number) {
                 (_, Some((number, count))) => format!("{number}/{count} {}", progress.tensor),
                 (Stage::Importance, None) => "importance".to_owned(),
                 (stage, None) if progress.tensor.is_empty() => stage.unit().to_owned(),
                 _ => progress.tensor.to_owned(),
             };
-            bar.update(progress.done, progress.total, &what);
+            bar.update(progress.done, progress.total, &item);
         }
         ControlFlow::Continue(())
     }
 
-    /// Removes the bar, so that something else can be printed.
+    /// Removes the bar, so that something can be printed.
     pub(crate) fn clear(&self) {
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Prints a note in place of the bar.
+    /// Removes the bar, and prints a note.
     pub(crate) fn tell(&self, note: &Note) {
         self.clear();
         self.console.tell(note);
     }
 }
 
-/// Shows the progress and the notes of a builder of the library in bars.
+/// Sets the callbacks of a builder of the library: progress and notes go to `$bars`.
 macro_rules! with_bars {
     ($builder:expr, $bars:expr) => {{
         let (shown, told) = ($bars.clone(), $bars.clone());
@@ -131,10 +132,11 @@ macro_rules! with_bars {
 }
 pub(crate) use with_bars;
 
-/// The template for a line of so many columns. The name at the end gets the remaining ones.
-fn template(columns: u16, counted: Option<&str>) -> String {
-    let amount = match counted {
-        Some(name) => format!("{{pos}} of {{len}} {name}"),
+/// Returns the template for a terminal with `columns` columns. The name of the item gets the columns
+/// that remain.
+fn template(columns: u16, unit: Option<&str>) -> String {
+    let amount = match unit {
+        Some(unit) => format!("{{pos}} of {{len}} {unit}"),
         None => "{bytes} of {total_bytes}  {rate}".to_owned(),
     };
     match columns {
@@ -148,7 +150,7 @@ fn total_of(state: &ProgressState) -> u64 {
     state.len().unwrap_or_else(|| state.pos())
 }
 
-/// Bytes a second so far, and how long the rest takes at that rate.
+/// Returns the rate in bytes (or units) per second, and the remaining time at that rate.
 fn pace(done: u64, total: u64, elapsed: Duration) -> (u64, Duration) {
     let millis = elapsed.as_millis().max(1);
     let rate = u128::from(done).saturating_mul(1000) / millis;
@@ -162,7 +164,7 @@ fn pace(done: u64, total: u64, elapsed: Duration) -> (u64, Duration) {
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        if let Some(bar) = &self.shown {
+        if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
@@ -173,24 +175,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_is_that_of_the_whole_work() {
+    fn the_rate_is_measured_since_the_start() {
         assert_eq!(
             pace(260 << 20, 1300 << 20, Duration::from_secs(2)),
             (130 << 20, Duration::from_secs(8))
         );
         assert_eq!(pace(0, 100, Duration::from_secs(1)), (0, Duration::from_secs(100)));
-        // Less than one piece a second.
+        // Less than one unit per second.
         assert_eq!(pace(5, 10, Duration::from_secs(60)), (0, Duration::from_secs(60)));
         assert_eq!(pace(100, 100, Duration::from_secs(1)), (100, Duration::ZERO));
     }
 
-    /// Widest numbers and all, a line of these columns is not wrapped: the name gets what is left.
+    /// With the widest numbers, the line without the item fits the narrowest terminal of its template.
     #[test]
     fn a_line_fits_its_terminal() {
-        for ((least, columns), name) in
+        for ((narrowest, columns), unit) in
             [(100, 100), (100, 250), (70, 99), (70, 70), (30, 69), (30, 40)]
                 .into_iter()
-                .flat_map(|size| [None, Some("files"), Some("chunks")].map(|name| (size, name)))
+                .flat_map(|size| [None, Some("files"), Some("chunks")].map(|unit| (size, unit)))
         {
             let widest = [
                 ("{bar:24}", 24),
@@ -203,10 +205,10 @@ mod tests {
                 ("{left}", 4),
                 ("{wide_msg}", 0),
             ];
-            let text = widest.iter().fold(template(columns, name), |text, (key, width)| {
+            let text = widest.iter().fold(template(columns, unit), |text, (key, width)| {
                 text.replace(key, &"x".repeat(*width))
             });
-            assert!(text.len() < least && !text.contains('{'), "{columns}: {text}");
+            assert!(text.len() < narrowest && !text.contains('{'), "{columns}: {text}");
         }
     }
 }

@@ -30,7 +30,7 @@ pub fn read_descriptions(paths: &[impl AsRef<Path>]) -> Result<Vec<Architecture>
             continue;
         }
         let toml = text(&RandomAccess::open(path)?)?;
-        // The source of its computation graphs may have a file of its own.
+        // The source of its computation graphs may be in a separate file.
         let source = path.with_extension("py");
         let parsed = if path.extension().is_some_and(|ending| ending == "toml") && source.is_file()
         {

@@ -13,7 +13,7 @@ use ggmill_text::Glob;
 
 use crate::{Edit, EditMethod, EditPlan, EditSyntaxError, EditValue, Edited, Editor, KeyType};
 
-/// How many findings of a rule are compared between the file before and after an edit.
+/// The maximum number of findings per rule that are compared, before and after an edit.
 const MAX_FINDINGS: usize = 10_000;
 
 /// The findings about an edited file.

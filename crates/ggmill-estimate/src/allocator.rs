@@ -100,7 +100,7 @@ pub(crate) struct Step {
     pub(crate) kind: ComputeKind,
     /// The device that computes it.
     pub(crate) device: usize,
-    /// Whether it is allocated for the whole graph.
+    /// `true` if it is allocated for the whole graph.
     pub(crate) stays: bool,
     /// The positions of its sources in the list.
     pub(crate) sources: Vec<usize>,

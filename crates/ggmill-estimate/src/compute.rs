@@ -20,11 +20,11 @@ pub(crate) struct Run<'a> {
     pub(crate) memory: &'a MemorySpec,
     pub(crate) cells: Cells,
     pub(crate) options: &'a Options,
-    /// Whether flash attention is used, unless the placement prevents it.
+    /// `true` if flash attention is used, unless the placement prevents it.
     pub(crate) flash: bool,
-    /// Whether the model has a fused QKV weight.
+    /// `true` if the model has a fused QKV weight.
     pub(crate) fused: bool,
-    /// Whether the model has output weights separate from its embedding.
+    /// `true` if the model has output weights separate from its embedding.
     pub(crate) has_output: bool,
     pub(crate) layers: &'a Layers,
     pub(crate) placed: &'a PlacedTensors,
@@ -36,7 +36,7 @@ pub(crate) struct Run<'a> {
 pub(crate) struct Computed {
     /// Bytes on each device, the host first.
     pub(crate) lengths: Vec<u64>,
-    /// Whether flash attention is used.
+    /// `true` if flash attention is used.
     pub(crate) flash: bool,
 }
 
@@ -179,7 +179,7 @@ struct LayerDevices<'a> {
     output: usize,
     /// The device of the weights that compute the logits.
     logits: usize,
-    /// Whether several devices compute different micro-batches in parallel, which requires that they
+    /// `true` if several devices compute different micro-batches in parallel, which requires that they
     /// have all layers (`llama_context`).
     pipelined: bool,
     /// The device of a tensor that is placed by name.

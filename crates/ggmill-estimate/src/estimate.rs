@@ -22,7 +22,7 @@ pub struct Estimate {
     pub cells: Option<Cells>,
     /// The context length in tokens that the model was trained with, if the file has it.
     pub trained_context: Option<u64>,
-    /// Whether flash attention is used; `None` if the architecture is not known.
+    /// `true` if flash attention is used; `None` if the architecture is not known.
     pub flash_attention: Option<bool>,
     /// The host, and the devices in order.
     pub devices: Vec<Device>,

@@ -47,7 +47,7 @@ pub struct Options {
     pub micro_batch: u64,
     /// Sequences that are computed in parallel.
     pub sequences: u64,
-    /// Whether all sequences share the cells of one cache, instead of one part for each.
+    /// `true` if all sequences share the cells of one cache, instead of one part for each.
     pub unified: bool,
     /// The type of cached keys.
     pub key_type: GgmlType,
@@ -55,7 +55,7 @@ pub struct Options {
     pub value_type: GgmlType,
     /// How attention is computed.
     pub flash_attention: FlashAttention,
-    /// Whether blocks with an attention window cache the whole context.
+    /// `true` if blocks with an attention window cache the whole context.
     pub full_windows: bool,
     /// Snapshots of the recurrent state kept for each sequence.
     pub state_snapshots: u64,

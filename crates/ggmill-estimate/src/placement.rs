@@ -28,7 +28,7 @@ pub struct Placement {
     /// The patterns, including those that match nothing: with any pattern, llama.cpp does not
     /// pipeline micro-batches over several devices.
     pub patterns: Vec<PlacedPattern>,
-    /// Whether caches and states stay on the host.
+    /// `true` if caches and states stay on the host.
     pub context_on_host: bool,
 }
 
@@ -40,7 +40,7 @@ pub struct PlacedPattern {
     pub pattern: String,
     /// The device on which it places tensors: 0 is the host.
     pub device: usize,
-    /// Whether it matches the name of a tensor, even one that an earlier pattern places.
+    /// `true` if it matches the name of a tensor, even one that an earlier pattern places.
     pub matches: bool,
 }
 
@@ -209,7 +209,7 @@ struct PlacedTensor {
     /// The device without overrides.
     default: usize,
     bytes: u64,
-    /// Whether two or more dimensions are longer than 1.
+    /// `true` if two or more dimensions are longer than 1.
     is_matrix: bool,
 }
 

@@ -192,7 +192,7 @@ struct Shard<'a> {
 /// in strings that are safe to print.
 pub(crate) struct Lines {
     depth: usize,
-    /// Whether the innermost object or array is empty so far.
+    /// `true` if the innermost object or array is empty so far.
     empty: bool,
 }
 

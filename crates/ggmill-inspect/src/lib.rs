@@ -45,11 +45,11 @@ pub(crate) fn file_name<'a>(part: &'a Header<'_>) -> Option<Cow<'a, str>> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Selection {
-    /// Whether to show the summary. JSON always has it.
+    /// If true, shows the summary. JSON always has it.
     pub summary: bool,
-    /// Whether to show the metadata entries that match `keys`.
+    /// If true, shows the metadata entries that match `keys`.
     pub metadata: bool,
-    /// Whether to show the tensors that match `names`.
+    /// If true, shows the tensors that match `names`.
     pub tensors: bool,
     /// Patterns of keys; without any, all match.
     pub keys: Vec<Glob>,

@@ -36,7 +36,7 @@ pub struct Summary<'a> {
     pub kind: Option<LosslessStr<'a>>,
     /// `general.license`.
     pub license: Option<LosslessStr<'a>>,
-    /// Whether the header could be read only in part, so that missing values may be in the rest.
+    /// `true` if the header could be read only in part, so that missing values may be in the rest.
     #[serde(skip)]
     pub is_partial: bool,
     /// Elements of all tensors.
@@ -74,7 +74,7 @@ pub struct Summary<'a> {
     pub tokenizer_pre: Option<LosslessStr<'a>>,
     /// Number of `tokenizer.ggml.tokens`; without them `<architecture>.vocab_size`.
     pub vocabulary_size: Option<u64>,
-    /// Whether the tokens themselves are included.
+    /// `true` if the tokens themselves are included.
     #[serde(skip)]
     pub has_tokens: bool,
     /// Bytes of `tokenizer.chat_template`; `None` if there is none.
@@ -225,7 +225,7 @@ fn serialize_file_type<S: Serializer>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "one value or several")]
 pub enum PerBlock {
-    /// The same in every block. JSON has the number.
+    /// Equal in all blocks. JSON has the number.
     Same(u64),
     /// Different between blocks. JSON has `{"min":…,"max":…}`.
     Varying {

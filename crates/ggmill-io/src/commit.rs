@@ -27,7 +27,7 @@ pub(crate) trait Directories {
     fn remove(&mut self, target: &Path);
 }
 
-/// Whether a rename may have replaced a file, which cannot be restored.
+/// The effect of a rename: a file that it may have replaced cannot be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Replaced {
     Perhaps,

@@ -18,13 +18,13 @@ pub(crate) struct TypeFacts {
     block_size: u32,
     /// The size of a block in bytes.
     type_size: u32,
-    /// Whether a block contains more than one element.
+    /// `true` if a block contains more than one element.
     is_quantized: bool,
-    /// Whether blocks can be decoded.
+    /// `true` if blocks can be decoded.
     decodes: bool,
-    /// Whether values can be encoded as this type.
+    /// `true` if values can be encoded as this type.
     encodes: bool,
-    /// Whether encoding requires importance weights.
+    /// `true` if encoding requires importance weights.
     needs_weights: bool,
 }
 

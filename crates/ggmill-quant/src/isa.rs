@@ -48,7 +48,7 @@ pub(crate) enum Kind {
     Avx512,
 }
 
-/// What a codec does.
+/// The direction of a codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Read,

@@ -214,7 +214,7 @@ pub(crate) struct Hyper {
     pub(crate) experts: u64,
     /// The number of query heads per key and value head, in the first layer.
     pub(crate) heads_per_kv: u64,
-    /// Whether the model has the shape that the reference calls 70B.
+    /// `true` if the model has the shape that the reference calls 70B.
     pub(crate) is_70b: bool,
 }
 
@@ -263,7 +263,7 @@ pub(crate) struct Mixture<'a> {
     /// The number of layers that positions refer to.
     pub(crate) layers: u64,
     pub(crate) has_importance: bool,
-    /// Whether the embedding is also the output matrix.
+    /// `true` if the embedding is also the output matrix.
     pub(crate) is_tied: bool,
     /// The type that the user requested for the output matrix.
     pub(crate) output_type: Option<GgmlType>,

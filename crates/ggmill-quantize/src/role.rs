@@ -162,7 +162,7 @@ pub(crate) struct Roles<'a> {
     pub(crate) rules: &'a [RoleRule],
     pub(crate) model: &'a ModelView<'a>,
     pub(crate) traits: &'a MixtureTraits,
-    /// Whether the reference supports the architecture.
+    /// `true` if the reference supports the architecture.
     pub(crate) is_known: bool,
 }
 

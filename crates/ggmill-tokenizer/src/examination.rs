@@ -152,7 +152,7 @@ const SAMPLE: &str = "It's 1234567 o'clock, they'LL say:\n\n\tif (x_1 >= 3.14) {
 /// The fewest tokens that the pre-tokenizer of a vocabulary must split before another one is
 /// considered.
 const MIN_SPLIT: usize = 64;
-/// The same limit for each thousand tokens.
+/// The minimum number of split tokens per thousand tokens.
 const MIN_SPLIT_PER_THOUSAND: usize = 2;
 /// The factor by which a better pre-tokenizer splits fewer tokens.
 const BETTER_FACTOR: usize = 8;

@@ -8,26 +8,26 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::record::Record;
 
-/// The rules whose code this module has.
+/// The rules that are compiled into this module.
 const RULES: RuleSet = match (cfg!(feature = "check"), cfg!(feature = "check-text")) {
     (true, true) => RuleSet::ALL,
     (true, false) => RuleSet::WITHOUT_TEXT,
     (false, _) => RuleSet::TEXT,
 };
 
-/// What is asked for.
+/// The options of a check.
 struct Request {
     options: Options,
-    /// The names of the files, which can be paths or addresses; empty where it is not known.
+    /// The names of the files, which can be paths or addresses; empty for an unknown name.
     names: Vec<String>,
 }
 
 impl Request {
     fn parse(input: &[u8]) -> Result<Self, Failure> {
-        let wanted: Value = serde_json::from_slice(input)
+        let object: Value = serde_json::from_slice(input)
             .map_err(|error| Failure::new("misuse", format_args!("options: {error}")))?;
-        let names = strings(&wanted, "names")?.into_iter().map(str::to_owned).collect();
-        Ok(Self { options: options(&wanted)?, names })
+        let names = strings(&object, "names")?.into_iter().map(str::to_owned).collect();
+        Ok(Self { options: options(&object)?, names })
     }
 
     fn name(&self, number: usize) -> &str {
@@ -58,8 +58,8 @@ pub(crate) fn check(model: &Model, input: &[u8]) -> Result<Record, Failure> {
     Ok(render::json(&files).to_string().into_bytes().into())
 }
 
-/// Whether the options in the input select rules about text that can find anything in the model: one
-/// byte, 0 or 1.
+/// Returns one byte: 1 if the options in the input select rules about text that apply to the model,
+/// otherwise 0.
 #[cfg(feature = "check")]
 pub(crate) fn concerns_text(model: &Model, input: &[u8]) -> Result<Record, Failure> {
     let request = Request::parse(input)?;
@@ -69,7 +69,7 @@ pub(crate) fn concerns_text(model: &Model, input: &[u8]) -> Result<Record, Failu
     Ok(record)
 }
 
-/// The known key that the one in the input is probably a misspelling of, or nothing.
+/// Returns the known key that the key in the input probably misspells; empty if there is none.
 #[cfg(feature = "check")]
 pub(crate) fn meant_key(model: &Model, input: &[u8]) -> Record {
     let architecture = model.metadata().str(ggmill_core::keys::GENERAL_ARCHITECTURE).ok();
@@ -78,17 +78,17 @@ pub(crate) fn meant_key(model: &Model, input: &[u8]) -> Record {
     meant.unwrap_or_default().into_bytes().into()
 }
 
-fn options(wanted: &Value) -> Result<Options, Failure> {
+fn options(object: &Value) -> Result<Options, Failure> {
     let mut options = Options::default();
-    if let Some(profile) = wanted.get("profile").and_then(Value::as_str) {
+    if let Some(profile) = object.get("profile").and_then(Value::as_str) {
         let profile: Profile = profile.parse().map_err(|error| Failure::new("misuse", error))?;
         options = options.with_profile(profile);
     }
-    if let Some(count) = wanted.get("findingsPerRule").and_then(Value::as_u64) {
+    if let Some(count) = object.get("findingsPerRule").and_then(Value::as_u64) {
         options = options.with_findings_per_rule(usize::try_from(count).unwrap_or(usize::MAX));
     }
     let selectors = |name: &str| -> Result<Vec<Selector>, Failure> {
-        let texts = strings(wanted, name)?;
+        let texts = strings(object, name)?;
         texts
             .into_iter()
             .map(|text| {
@@ -100,9 +100,9 @@ fn options(wanted: &Value) -> Result<Options, Failure> {
     Ok(options.with_select(selectors("select")?).with_ignore(selectors("ignore")?))
 }
 
-/// The strings of a list, which may be absent.
-fn strings<'a>(wanted: &'a Value, name: &str) -> Result<Vec<&'a str>, Failure> {
-    match wanted.get(name) {
+/// Returns a list of strings by its name; empty if it is absent.
+fn strings<'a>(object: &'a Value, name: &str) -> Result<Vec<&'a str>, Failure> {
+    match object.get(name) {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::Array(list)) if list.iter().all(Value::is_string) => {
             Ok(list.iter().filter_map(Value::as_str).collect())

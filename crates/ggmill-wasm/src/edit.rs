@@ -1,12 +1,13 @@
-//! Other metadata for a file: a new header, and how much of the file it replaces.
+//! Editing of metadata: a new header, and the number of bytes of the file that it replaces.
 
 use ggmill_core::{FilledHeader, Header, HeaderEdit, MetadataBuf, keys};
 
 use crate::failure::Failure;
 use crate::record::{Fields, Record};
 
-/// The input has the keys to remove, pairs of keys to rename, and the entries to set as the header of
-/// a file of its own. The record has how many bytes of the file are replaced, and the header.
+/// Returns a record with the number of bytes of the file to replace, and the new header. The input has
+/// the keys to remove, pairs of keys to rename, and a complete GGUF header with the entries to set. If
+/// `in_place` is true, the new header has the length of the old one.
 pub(crate) fn edit(part: &Header<'_>, input: &[u8], in_place: bool) -> Result<Record, Failure> {
     let header = HeaderEdit::of(part);
     if let Some(fault) = part.faults().first() {
@@ -25,11 +26,11 @@ pub(crate) fn edit(part: &Header<'_>, input: &[u8], in_place: bool) -> Result<Re
         let len = header.compose(&metadata)?.len() as u64;
         let filled = header.filled(&metadata, len, header.replaced_len())?;
         let Some(FilledHeader { bytes, .. }) = filled else {
-            let room = header.replaced_len();
+            let space = header.replaced_len();
             return Err(Failure::new(
                 "unsupported",
                 format_args!(
-                    "the edited header has {len} bytes, but the file has space for {room}"
+                    "the edited header has {len} bytes, but the file has space for {space}"
                 ),
             ));
         };
@@ -51,6 +52,7 @@ pub(crate) fn edit(part: &Header<'_>, input: &[u8], in_place: bool) -> Result<Re
     Ok(record)
 }
 
+/// Returns the metadata of a file with the edits in the input.
 fn edited(part: &Header<'_>, input: &[u8]) -> Result<MetadataBuf, Failure> {
     let broken = || Failure::misuse("the edits are truncated");
     let missing = |key: &[u8]| {

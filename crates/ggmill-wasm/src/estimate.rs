@@ -1,4 +1,4 @@
-//! The memory that a model takes to run.
+//! Estimates of the memory that a model needs to run.
 
 use ggmill_arch::Catalogue;
 use ggmill_core::{GgmlType, Model, keys};
@@ -12,20 +12,20 @@ use crate::record::Record;
 
 /// Estimates by the options in the input, and writes the result as `ggmill estimate --json` does.
 pub(crate) fn estimate(model: &Model, input: &[u8]) -> Result<Record, Failure> {
-    let wanted: Value = serde_json::from_slice(input)
+    let object: Value = serde_json::from_slice(input)
         .map_err(|error| Failure::new("misuse", format_args!("options: {error}")))?;
-    let wanted = Wanted(&wanted);
-    let options = wanted.options(model)?;
+    let request = Request(&object);
+    let options = request.options(model)?;
     let catalogue = Catalogue::new();
     let architecture = model.metadata().str(keys::GENERAL_ARCHITECTURE).ok();
     let description = catalogue.for_metadata(model.metadata());
     let failed = |error| Failure::new("misuse", error);
-    let sizes = wanted.numbers("fit")?;
+    let sizes = request.numbers("fit")?;
     let case = if sizes.is_empty() {
         let found = estimate_model(model, description, &options).map_err(failed)?;
         (options, found)
     } else {
-        let reserve = wanted.number("reserve")?.unwrap_or(1 << 30);
+        let reserve = request.number("reserve")?.unwrap_or(1 << 30);
         let sizes: Vec<u64> = sizes.iter().map(|size| size.saturating_sub(reserve)).collect();
         let found =
             fit(model, description, &options, &sizes, &Beside::default()).map_err(failed)?;
@@ -42,10 +42,10 @@ pub(crate) fn estimate(model: &Model, input: &[u8]) -> Result<Record, Failure> {
     Ok(json.map_err(|error| Failure::new("io", error))?.into())
 }
 
-/// The options that JavaScript gives.
-struct Wanted<'a>(&'a Value);
+/// The options of an estimate, a JSON object.
+struct Request<'a>(&'a Value);
 
-impl Wanted<'_> {
+impl Request<'_> {
     fn options(&self, model: &Model) -> Result<Options, Failure> {
         let mut options = Options::default();
         options.context = self.number("context")?;
@@ -56,7 +56,7 @@ impl Wanted<'_> {
         options.full_windows = self.flag("fullWindows")?;
         options.key_type = self.ggml_type("keyType")?.unwrap_or(options.key_type);
         options.value_type = self.ggml_type("valueType")?.unwrap_or(options.value_type);
-        options.flash_attention = match self.given("flashAttention") {
+        options.flash_attention = match self.value("flashAttention") {
             None => FlashAttention::Auto,
             Some(Value::Bool(true)) => FlashAttention::On,
             Some(Value::Bool(false)) => FlashAttention::Off,
@@ -68,20 +68,20 @@ impl Wanted<'_> {
         Ok(options)
     }
 
-    /// A value that is given.
-    fn given(&self, name: &str) -> Option<&Value> {
+    /// Returns the value of an option; `None` if it is absent or null.
+    fn value(&self, name: &str) -> Option<&Value> {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
     fn number(&self, name: &str) -> Result<Option<u64>, Failure> {
-        self.given(name)
-            .map(|value| whole(value).ok_or_else(|| wrong(name, "an integer of at least 0")))
+        self.value(name)
+            .map(|value| integer(value).ok_or_else(|| wrong(name, "an integer of at least 0")))
             .transpose()
     }
 
     fn numbers(&self, name: &str) -> Result<Vec<u64>, Failure> {
-        let list = |value: &Value| value.as_array()?.iter().map(whole).collect::<Option<Vec<_>>>();
-        self.given(name).map_or(Ok(Vec::new()), |value| {
+        let list = |value: &Value| value.as_array()?.iter().map(integer).collect::<Option<Vec<_>>>();
+        self.value(name).map_or(Ok(Vec::new()), |value| {
             list(value).ok_or_else(|| wrong(name, "a list of integers of at least 0"))
         })
     }
@@ -95,27 +95,27 @@ impl Wanted<'_> {
                 .map(|share| Some(share.as_f64()? as f32))
                 .collect::<Option<Vec<_>>>()
         };
-        self.given("tensorSplit").map_or(Ok(Vec::new()), |value| {
+        self.value("tensorSplit").map_or(Ok(Vec::new()), |value| {
             list(value).ok_or_else(|| wrong("tensorSplit", "a list of numbers"))
         })
     }
 
     fn flag(&self, name: &str) -> Result<bool, Failure> {
-        self.given(name)
+        self.value(name)
             .map_or(Ok(false), |value| value.as_bool().ok_or_else(|| wrong(name, "true or false")))
     }
 
     fn ggml_type(&self, name: &str) -> Result<Option<GgmlType>, Failure> {
         let parsed = |value: &Value| value.as_str()?.parse().ok();
-        self.given(name)
+        self.value(name)
             .map(|value| parsed(value).ok_or_else(|| wrong(name, "a type such as \"Q8_0\"")))
             .transpose()
     }
 }
 
-/// A whole number, which JavaScript may have written as a float.
-fn whole(value: &Value) -> Option<u64> {
-    /// The largest number up to which every whole number is one of JavaScript's.
+/// Returns an integer, which JavaScript may have written as a float.
+fn integer(value: &Value) -> Option<u64> {
+    /// `Number.MAX_SAFE_INTEGER`.
     const LARGEST: f64 = 9_007_199_254_740_991.0;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in range")]
     let float = |number: f64| {

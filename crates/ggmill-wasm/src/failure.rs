@@ -1,21 +1,21 @@
-//! Errors on their way to JavaScript.
+//! Errors as records for JavaScript.
 
 use ggmill_core::{Error, Subject};
 
 use crate::record::Record;
 
-/// Why an operation failed.
+/// The error of an operation, as a record.
 #[derive(Debug)]
 pub(crate) struct Failure(Record);
 
 impl Failure {
-    /// A failure of a kind, with a message.
+    /// Returns a failure of a kind, with a message.
     #[cold]
     pub(crate) fn new(kind: &str, message: impl std::fmt::Display) -> Self {
         Self::about(kind, message, None)
     }
 
-    /// A failure that can be about a metadata key.
+    /// Returns a failure that can be about a metadata key.
     #[cold]
     pub(crate) fn about(kind: &str, message: impl std::fmt::Display, key: Option<&str>) -> Self {
         let mut record = Record::default();
@@ -27,7 +27,7 @@ impl Failure {
         Self(record)
     }
 
-    /// A call that the package never makes.
+    /// Returns the failure of a call that the npm package never makes.
     #[cold]
     pub(crate) fn misuse(message: &str) -> Self {
         Self::new("misuse", message)
@@ -38,7 +38,7 @@ impl Failure {
     }
 }
 
-/// Appends an error: its kind, its message, its place, its subject.
+/// Appends an error to a record: its kind, message, offset and subject.
 pub(crate) fn put(record: &mut Record, error: &Error) {
     record.text(error.kind().name().as_bytes());
     record.text(error.to_string().as_bytes());

@@ -1,4 +1,4 @@
-//! Files that are open, by number.
+//! The open files, by number.
 
 #[cfg(feature = "tokenize")]
 use std::cell::OnceCell;
@@ -10,17 +10,18 @@ use ggmill_tokenizer::{Error, Tokenizer};
 use crate::failure::Failure;
 use crate::record::{Fields, NONE, Record};
 
-/// A file, from the first byte that is fed on.
+/// A file that is being read or is open.
 enum File {
+    /// The header is incomplete.
     Reading(Box<Decoder>),
-    /// With its header read, or several as one.
+    /// The header is complete, or several files were joined.
     Open(Box<Open>),
 }
 
-/// A model, and what is made of it once.
+/// A model, and its tokenizer.
 struct Open {
     model: Model,
-    /// The tokenizer, or why there is none, after the first use.
+    /// The tokenizer, or the error of loading it, after the first use.
     #[cfg(feature = "tokenize")]
     tokenizer: OnceCell<Result<Tokenizer, Error>>,
 }
@@ -35,25 +36,25 @@ impl From<Model> for File {
     }
 }
 
-/// The files, each at its number.
+/// The files, each at the index of its number.
 #[derive(Default)]
 pub(crate) struct Files(Vec<Option<File>>);
 
 impl Files {
-    /// Begins a file of a length, or of one that is not known.
+    /// Begins reading a file, whose length may be unknown ([`NONE`]), and returns its number.
     pub(crate) fn begin(&mut self, len: u64) -> Record {
         let len = (len != NONE).then_some(len);
         self.add(File::Reading(Box::new(Decoder::new(len, &Limits::default()))))
     }
 
     fn add(&mut self, file: File) -> Record {
-        let place = self.0.iter().position(Option::is_none).unwrap_or_else(|| {
+        let index = self.0.iter().position(Option::is_none).unwrap_or_else(|| {
             self.0.push(None);
             self.0.len() - 1
         });
-        self.0[place] = Some(file);
+        self.0[index] = Some(file);
         let mut record = Record::default();
-        record.count(place);
+        record.count(index);
         record
     }
 
@@ -61,10 +62,10 @@ impl Files {
         self.0.get_mut(usize::try_from(number).ok()?)?.take()
     }
 
-    /// Feeds the next bytes. The record has how many bytes of the file are needed from its start on;
-    /// 0 when the header is complete.
+    /// Feeds the next bytes. Returns the number of bytes that are needed, counted from the start of
+    /// the file; 0 if the header is complete.
     pub(crate) fn feed(&mut self, number: u32, bytes: &[u8]) -> Result<Record, Failure> {
-        let file = usize::try_from(number).ok().and_then(|place| self.0.get_mut(place));
+        let file = usize::try_from(number).ok().and_then(|index| self.0.get_mut(index));
         let Some(Some(File::Reading(decoder))) = file else {
             return Err(Failure::misuse("the file is not being read"));
         };
@@ -76,7 +77,8 @@ impl Files {
         Ok(record)
     }
 
-    /// Ends reading: a model without faults, or with all that can be known of a damaged one.
+    /// Ends reading, and returns the number of the model. Fails for a damaged file unless `damaged` is
+    /// set, which opens its readable part.
     pub(crate) fn finish(&mut self, number: u32, damaged: bool) -> Result<Record, Failure> {
         let Some(File::Reading(decoder)) = self.take(number) else {
             return Err(Failure::misuse("the file is not being read"));
@@ -85,7 +87,8 @@ impl Files {
         Ok(self.add(Model::from_header(header).into()))
     }
 
-    /// Makes one model of the shards of a set, which are gone then.
+    /// Joins the shards of a set into one model, and returns its number. The numbers of the shards
+    /// become free.
     pub(crate) fn join(&mut self, input: &[u8]) -> Result<Record, Failure> {
         let (mut fields, mut shards) = (Fields(input), Vec::new());
         while let Some(number) = fields.u32() {
@@ -103,7 +106,7 @@ impl Files {
     }
 
     fn open(&self, number: u32) -> Result<&Open, Failure> {
-        let file = usize::try_from(number).ok().and_then(|place| self.0.get(place));
+        let file = usize::try_from(number).ok().and_then(|index| self.0.get(index));
         match file {
             Some(Some(File::Open(open))) => Ok(open),
             _ => Err(Failure::misuse("the file is not open")),
@@ -114,15 +117,17 @@ impl Files {
         Ok(&self.open(number)?.model)
     }
 
-    /// The tokenizer of a model, which is loaded by the first use and kept until the model is closed.
+    /// Returns the tokenizer of a model, which is loaded on first use and kept until the model is
+    /// closed.
     #[cfg(feature = "tokenize")]
     pub(crate) fn tokenizer(&self, number: u32) -> Result<&Tokenizer, Failure> {
         let open = self.open(number)?;
-        let made = open.tokenizer.get_or_init(|| Tokenizer::from_metadata(&open.model.metadata()));
-        made.as_ref().map_err(|error| error.clone().into())
+        let loaded =
+            open.tokenizer.get_or_init(|| Tokenizer::from_metadata(&open.model.metadata()));
+        loaded.as_ref().map_err(|error| error.clone().into())
     }
 
-    /// One file of a model.
+    /// Returns one file of a model.
     pub(crate) fn part(&self, number: u32, part: u64) -> Result<&Header<'_>, Failure> {
         let parts = self.model(number)?.parts();
         let part = usize::try_from(part).ok().and_then(|part| parts.get(part));

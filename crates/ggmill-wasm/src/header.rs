@@ -1,11 +1,12 @@
-//! What a header says, as records.
+//! The content of headers, as records.
 
 use ggmill_core::{Endian, GgmlType, HeaderEdit, Model, Header, Value, ValueType};
 
 use crate::failure::{self, Failure};
 use crate::record::Record;
 
-/// What there is in a file, beside its entries and tensors.
+/// Returns the facts of a file other than its entries and tensors: version, byte order, alignment,
+/// lengths and offsets.
 pub(crate) fn facts(part: &Header<'_>) -> Record {
     let mut record = Record::default();
     record.u32(part.version());
@@ -20,8 +21,8 @@ pub(crate) fn facts(part: &Header<'_>) -> Record {
     record
 }
 
-/// The keys of a file with the types of their values: of an array also that of its elements, and how
-/// many there are.
+/// Returns the keys of a file with the types of their values, and for arrays the type and the number of
+/// elements.
 pub(crate) fn entries(part: &Header<'_>) -> Record {
     let metadata = part.metadata();
     let mut record = Record::default();
@@ -37,20 +38,20 @@ pub(crate) fn entries(part: &Header<'_>) -> Record {
     record
 }
 
-/// The value of an entry, by its number.
+/// Returns the value of an entry, by its number.
 pub(crate) fn value(part: &Header<'_>, number: u64) -> Result<Record, Failure> {
     let entry = usize::try_from(number).ok().and_then(|number| part.metadata().iter().nth(number));
     let value = entry.ok_or_else(|| Failure::misuse("the file has no such entry"))?.value()?;
     let mut record = Record::default();
     match value {
-        // A `true` that is not 1 remains what it is for those who copy, not for those who read.
+        // Readers get 1 for any nonzero byte; only copies of the header preserve the byte.
         Value::Bool(value) => record.u8(u8::from(value)),
         value => record.value(&value),
     }
     Ok(record)
 }
 
-/// The tensors of all files.
+/// Returns the tensors of all files.
 pub(crate) fn tensors(model: &Model) -> Record {
     let mut record = Record::default();
     record.count(model.tensors().len());
@@ -69,7 +70,7 @@ pub(crate) fn tensors(model: &Model) -> Record {
     record
 }
 
-/// The faults of a file that was opened as damaged.
+/// Returns the faults of a damaged file.
 pub(crate) fn faults(part: &Header<'_>) -> Record {
     let mut record = Record::default();
     record.count(part.faults().len());
@@ -79,7 +80,7 @@ pub(crate) fn faults(part: &Header<'_>) -> Record {
     record
 }
 
-/// Every tensor type: its number, name, and block.
+/// Returns all tensor types: number, name, and the elements and bytes of a block.
 pub(crate) fn types() -> Record {
     let mut record = Record::default();
     let all = GgmlType::all();

@@ -7,7 +7,7 @@ use ggmill_inspect::json::{self, Arrays};
 use crate::failure::Failure;
 use crate::record::Record;
 
-/// Writes what `ggmill inspect --json` does, without metadata entries and tensors.
+/// Writes the JSON of `ggmill inspect --json`, without metadata entries and tensors.
 pub(crate) fn inspect(model: &Model) -> Result<Record, Failure> {
     let mut out = Vec::new();
     json::write(&mut out, model, &Selection::summary(), Arrays::Shortened)

@@ -1,11 +1,12 @@
-//! The file name that metadata give a file.
+//! File names by the naming convention.
 
 use ggmill_core::{Model, Header, Split, size_label, suggested_file_name};
 
 use crate::failure::Failure;
 use crate::record::Record;
 
-/// The name of a file of a model, which is that of a shard where it says that it is one.
+/// Returns the file name that the naming convention prescribes for a file of a model; for a shard, with
+/// its number.
 pub(crate) fn name(model: &Model, part: &Header<'_>) -> Result<Record, Failure> {
     let label = size_label(model.tensors().iter().map(|tensor| (tensor.name(), tensor.shape())));
     let split = part.split()?.filter(Split::is_part);

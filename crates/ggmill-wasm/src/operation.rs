@@ -1,11 +1,11 @@
-//! The operations by number. The same numbers are in `npm/src/module.js`.
+//! The operations, by number. `npm/src/module.js` has the same numbers.
 
 use crate::failure::Failure;
 use crate::header;
 use crate::record::Record;
 use crate::state::State;
 
-/// Carries out an operation: 0 when it succeeded, else 1.
+/// Runs an operation. Returns 0 for success, otherwise 1.
 pub(crate) fn run(state: &mut State, operation: u32, file: u32, argument: u64) -> u32 {
     let input = state.take_input();
     match perform(state, operation, file, argument, &input) {

@@ -1,8 +1,9 @@
-//! Outputs and inputs as records: numbers in little-endian order, and lengths before texts.
+//! Records, the format of outputs and some inputs: numbers are little-endian, and a text follows its
+//! length.
 
 use ggmill_core::ToValue;
 
-/// What stands for a number that there is none of.
+/// The value of an absent number.
 pub(crate) const NONE: u64 = u64::MAX;
 
 /// An output that is being written.
@@ -22,28 +23,29 @@ impl Record {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// A number that may be absent.
+    /// Appends a number that may be absent.
     pub(crate) fn maybe(&mut self, value: Option<u64>) {
         self.u64(value.unwrap_or(NONE));
     }
 
-    /// How many of something follow. More than 32 bits count do not fit into the memory.
+    /// Appends the number of items that follow. A number above `u32::MAX` does not fit into the memory
+    /// of WebAssembly.
     pub(crate) fn count(&mut self, count: usize) {
         self.u32(u32::try_from(count).unwrap_or(u32::MAX));
     }
 
-    /// Bytes with their number before them.
+    /// Appends the number of bytes, and the bytes.
     pub(crate) fn text(&mut self, bytes: &[u8]) {
         self.count(bytes.len());
         self.0.extend_from_slice(bytes);
     }
 
-    /// A metadata value as version 3 has it in little-endian order.
+    /// Appends a metadata value, encoded as in a little-endian GGUF 3 file.
     pub(crate) fn value(&mut self, value: &impl ToValue) {
         value.encode(&mut self.0);
     }
 
-    /// Bytes up to the end of the record.
+    /// Appends the last bytes of the record, without their number.
     #[cfg(any(feature = "edit", feature = "name"))]
     pub(crate) fn rest(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);

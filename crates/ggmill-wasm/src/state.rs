@@ -1,11 +1,11 @@
-//! What is kept between calls.
+//! The state between calls.
 
 use std::cell::RefCell;
 
 use crate::files::Files;
 use crate::record::Record;
 
-/// An input of more bytes than this is not kept for the next call.
+/// The maximum capacity of the input buffer that is kept for the next call, in bytes.
 const KEPT: usize = 1 << 20;
 
 #[derive(Default)]
@@ -19,13 +19,14 @@ thread_local! {
     static STATE: RefCell<State> = RefCell::default();
 }
 
-/// Gives the state to a call. There is one thread, and no call is made within another.
+/// Runs `work` on the state. There is one thread, and calls are not nested, so the borrow cannot fail.
 pub(crate) fn with<T>(work: impl FnOnce(&mut State) -> T) -> T {
     STATE.with_borrow_mut(work)
 }
 
 impl State {
-    pub(crate) fn room_for_input(&mut self, len: usize) -> *mut u8 {
+    /// Allocates the input, and returns its address; null if there is not enough memory.
+    pub(crate) fn allocate_input(&mut self, len: usize) -> *mut u8 {
         self.input.clear();
         if self.input.try_reserve_exact(len).is_err() {
             return std::ptr::null_mut();
@@ -34,7 +35,7 @@ impl State {
         self.input.as_mut_ptr()
     }
 
-    /// The input, which is taken: a large one goes after the call.
+    /// Takes the input. A large buffer is freed after the call, a small one is kept.
     pub(crate) fn take_input(&mut self) -> Vec<u8> {
         let mut input = std::mem::take(&mut self.input);
         if input.capacity() <= KEPT {

@@ -10,18 +10,18 @@ use crate::failure::Failure;
 use crate::record::Record;
 
 /// Renders the conversation in the input with a template of the file, and writes the result as
-/// `ggmill template render --json` does: without tokens where the file has no usable tokenizer.
+/// `ggmill template render --json` does, without tokens if the file has no usable tokenizer.
 pub(crate) fn render(
     model: &Model,
     tokenizer: Option<&Tokenizer>,
     input: &[u8],
 ) -> Result<Record, Failure> {
     let text = std::str::from_utf8(input).map_err(|error| Failure::new("misuse", error))?;
-    let Json::Object(given) = Json::parse(text)? else {
+    let Json::Object(options) = Json::parse(text)? else {
         return Err(Failure::misuse("expected an object"));
     };
     let (mut name, mut now, mut conversation) = (None, None, Json::Null);
-    for (key, value) in given {
+    for (key, value) in options {
         match (&*key, value) {
             ("template", Json::String(value)) => name = Some(value),
             ("now", Json::Int(value)) => now = i64::try_from(value).ok(),

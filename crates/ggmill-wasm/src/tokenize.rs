@@ -1,12 +1,12 @@
-//! Text to tokens, and tokens to text.
+//! Tokenization and detokenization.
 
 use ggmill_tokenizer::{DecodeOptions, EncodeOptions, Error, Tokenizer};
 
 use crate::failure::Failure;
 use crate::record::{Fields, Record};
 
-/// The tokens of the input, as `ggmill tokenize --json` writes them. Bits of the argument: begin and
-/// end tokens are added; control tokens are parsed.
+/// Tokenizes the input, and writes the tokens as `ggmill tokenize --json` does. Bits of the argument:
+/// 0 adds BOS and EOS tokens, 1 parses control tokens.
 pub(crate) fn tokenize(
     tokenizer: &Tokenizer,
     argument: u64,
@@ -21,8 +21,8 @@ pub(crate) fn tokenize(
     Ok(out.into())
 }
 
-/// The text of the IDs in the input. Bits of the argument: begin and end tokens are left out; control
-/// tokens are shown.
+/// Converts the token IDs in the input to text. Bits of the argument: 0 omits BOS and EOS tokens, 1
+/// includes control tokens.
 pub(crate) fn detokenize(
     tokenizer: &Tokenizer,
     argument: u64,

@@ -1,11 +1,12 @@
-//! What a file is that could not be opened, by its first bytes.
+//! Hints for files that could not be opened, by their first bytes.
 
 use ggmill_core::{ErrorKind, ReadAt};
 use ggmill_inspect::{FileKind, SNIFFED, sniff};
 
 use crate::Hint;
 
-/// Returns what a file is if it is not GGUF, and otherwise what to do about the error.
+/// Returns a hint for a file that could not be opened: its kind if it is not GGUF, otherwise advice for
+/// the error. `beginning` is its first [`SNIFFED`] bytes.
 pub(crate) fn hint_for(
     error: &ggmill_core::Error,
     beginning: &[u8],
@@ -13,8 +14,7 @@ pub(crate) fn hint_for(
 ) -> Option<Hint> {
     match sniff(beginning, name) {
         None | Some(FileKind::Gguf) => match error.kind() {
-            // No download completes a file with lengths that no file has, or with counts whose
-            // length is unknown.
+            // A damaged header can claim a length that no file has; downloading more does not help.
             ErrorKind::Truncated
                 if error.needed_length().is_some_and(|length| length < 1 << 50) =>
             {
@@ -28,7 +28,7 @@ pub(crate) fn hint_for(
     }
 }
 
-/// Returns the first bytes of a source, enough to tell what it is.
+/// Returns the first [`SNIFFED`] bytes of a source, which determine its kind; none if reading fails.
 pub(crate) fn beginning(source: &dyn ReadAt) -> Vec<u8> {
     let len = usize::try_from(source.len()).unwrap_or(usize::MAX).min(SNIFFED);
     let mut bytes = vec![0; len];

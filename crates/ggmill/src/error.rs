@@ -11,7 +11,7 @@ use crate::hint::Hint;
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call failed. The size of a pointer.
+/// The error of a call. It has the size of a pointer.
 ///
 /// The predicates ([`is_not_found`](Self::is_not_found), …) sort errors by what a program can do
 /// about them; the accessors say what the error is about. The message has the path, the tensor or
@@ -44,7 +44,7 @@ enum OwnedSubject {
     Tensor(Vec<u8>),
 }
 
-/// The classes that the predicates ask for.
+/// The class of an error, which the predicates test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     NotFound,
@@ -62,7 +62,7 @@ pub(crate) enum Kind {
 }
 
 impl Error {
-    /// An error of this kind, which is its own origin.
+    /// Returns an error without a source.
     #[cold]
     pub(crate) fn new(kind: Kind, name: &'static str, message: impl fmt::Display) -> Self {
         Self(Box::new(Inner {
@@ -78,34 +78,33 @@ impl Error {
         }))
     }
 
-    /// The caller asked for something that cannot be.
+    /// Returns an error about a wrong argument, or arguments that contradict each other.
     #[cold]
     pub(crate) fn misuse(message: impl fmt::Display) -> Self {
         Self::new(Kind::Misuse, "misuse", message)
     }
 
-    /// A limit was exceeded, or there is too little memory.
+    /// Returns an error about an exceeded limit, or too little memory.
     #[cold]
     pub(crate) fn limit(message: impl fmt::Display) -> Self {
         Self::new(Kind::Limit, "limit", message)
     }
 
-    /// The content of a file is invalid.
+    /// Returns an error about invalid content of a file.
     #[cfg(feature = "files")]
     #[cold]
     pub(crate) fn malformed(message: impl fmt::Display) -> Self {
         Self::new(Kind::Malformed, "malformed", message)
     }
 
-    /// A progress callback ended the work.
+    /// Returns the error of a call that a progress callback cancelled.
     #[cfg(feature = "files")]
     #[cold]
     pub(crate) fn cancelled() -> Self {
         Self::new(Kind::Cancelled, "cancelled", "stopped on request")
     }
 
-    /// Wraps another error: its message is the message, and [`source`](StdError::source) is its own
-    /// source.
+    /// Wraps another error, and takes its message and its source.
     #[cold]
     pub(crate) fn wrap(
         kind: Kind,
@@ -117,8 +116,7 @@ impl Error {
         this
     }
 
-    /// Names the file that the error is about, at the beginning of the message too, unless the error
-    /// names one already.
+    /// Sets the file that the error is about, and puts it before the message, unless a file is set.
     #[must_use]
     pub(crate) fn at(mut self, path: &Path) -> Self {
         if self.0.path.is_none() {
@@ -128,7 +126,7 @@ impl Error {
         self
     }
 
-    /// Puts the path before the message, also where the error names a file.
+    /// Puts a path before the message, even if the error already has a file.
     #[cfg(feature = "files")]
     #[must_use]
     pub(crate) fn within(mut self, path: &Path) -> Self {
@@ -137,7 +135,7 @@ impl Error {
         self
     }
 
-    /// Puts the key that the error is about before the message.
+    /// Sets the key that the error is about, and puts it before the message.
     #[cfg(feature = "files")]
     #[must_use]
     pub(crate) fn about_key(mut self, key: &str) -> Self {
@@ -186,8 +184,7 @@ impl Error {
         self.0.kind == Kind::Denied
     }
 
-    /// Returns `true` if the content of a file is invalid: not GGUF, inconsistent, or not what was
-    /// expected in this place.
+    /// Returns `true` if the content of a file is invalid: not in the expected format, or inconsistent.
     pub fn is_malformed(&self) -> bool {
         self.0.kind == Kind::Malformed
     }
@@ -202,8 +199,8 @@ impl Error {
         self.0.kind == Kind::Unsupported
     }
 
-    /// Returns `true` if the result would be useless or would lose data, so that it is not made
-    /// without an option that allows it; [`hint`](Self::hint) names what helps.
+    /// Returns `true` if the result would be useless or would lose data, and no option allows it;
+    /// [`hint`](Self::hint) names the option.
     pub fn is_refused(&self) -> bool {
         self.0.kind == Kind::Refused
     }
@@ -260,8 +257,8 @@ impl Error {
         self.0.offset
     }
 
-    /// Returns what could help. A program words it in its own terms; its
-    /// [`Display`](fmt::Display) has those of this crate.
+    /// Returns advice, which a program can word in its own terms; its [`Display`](fmt::Display) uses
+    /// the terms of this crate.
     pub fn hint(&self) -> Option<&Hint> {
         self.0.hint.as_ref()
     }
@@ -292,7 +289,7 @@ impl fmt::Debug for Error {
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        // The message is that of the origin, so the chain continues with what caused the origin.
+        // The message of the wrapped error is printed already, so the chain continues with its source.
         self.0.source.as_deref()?.source()
     }
 }
@@ -328,7 +325,8 @@ impl From<ggmill_core::Error> for Error {
     }
 }
 
-/// The error of a source of bytes.
+/// Converts the error of a [`ReadAt`](ggmill_core::ReadAt): the error of a file or a server keeps its
+/// path and kind.
 fn of_cause(kind: ggmill_core::ErrorKind, cause: Box<dyn StdError + Send + Sync>) -> Error {
     #[cfg(feature = "files")]
     let cause = match cause.downcast::<ggmill_io::Error>() {
@@ -410,7 +408,7 @@ impl From<ggmill_template::Error> for Error {
             K::Missing => Kind::NotFound,
             _ => Kind::Malformed,
         };
-        // The template may have written the message.
+        // A template can raise an error with any text, so control characters are escaped.
         let message = RawStr::from(&*error.to_string()).to_string();
         let mut this = Self::wrap(kind, error.kind().name(), error);
         this.0.message = message;
@@ -441,7 +439,7 @@ fn of_system(error: &std::io::Error) -> Kind {
     }
 }
 
-/// Errors that belong to one class, whatever their kind is.
+/// Converts error types all of whose kinds belong to one class.
 macro_rules! of_class {
     ($($error:ty => $kind:ident, $name:literal;)*) => {$(
         impl From<$error> for Error {
@@ -546,12 +544,11 @@ mod files {
     }
 
     impl Error {
-        /// The error of editing a file in place or into a copy: the hints say what the editor can
-        /// do about it.
+        /// Converts the error of an edit, in place or into a copy, and adds hints about editing.
         pub(crate) fn of_edit(error: ggmill_pipeline::Error) -> Self {
             let cause = error.cause().map(|cause| cause as &(dyn StdError + 'static));
             if let Some(cause) = cause.and_then(|cause| cause.downcast_ref::<ggmill_io::Error>()) {
-                // Its message has the path; the pipeline would repeat it.
+                // Its message has the path, which the message of the pipeline would repeat.
                 let (hint, message) = (edit_hint(cause), cause.to_string());
                 let mut this = Self::from(error).replace_hint(hint);
                 this.0.message = message;
@@ -567,7 +564,7 @@ mod files {
             Self::from(error).replace_hint(hint)
         }
 
-        /// The error of recovering a file.
+        /// Converts the error of recovering a file.
         pub(crate) fn of_recovery(error: ggmill_io::Error) -> Self {
             let hint = edit_hint(&error);
             Self::from(error).replace_hint(hint)

@@ -1,4 +1,4 @@
-//! Which files paths name, and which of them are one model.
+//! Finding files in directories, and the shards that belong to one model.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -9,18 +9,20 @@ use std::path::{Path, PathBuf};
 use crate::error::Kind;
 use crate::{Error, Hint, Result};
 
-/// How many levels of directories are searched.
+/// The maximum depth of subdirectories that are searched.
 const MAX_DEPTH: usize = 16;
 
-/// Returns the models that paths name, each as its files: one, or all shards of a set that exist, in
-/// order. A directory is searched for `.gguf` files. Several shards of a set are one model. The
-/// errors are about paths without any.
+/// Finds models: each as its files, which are one file, or the existing shards of a set in order. A
+/// directory is searched for `.gguf` files. Returns an error for each path without files, and for each
+/// directory that cannot be read.
 pub fn find_models(paths: &[PathBuf]) -> (Vec<Vec<PathBuf>>, Vec<Error>) {
     let (files, errors) = find_files(paths, &is_gguf_name, ".gguf files");
     (group_shards(files), errors)
 }
 
-/// Returns the files that paths name, and the `wanted` ones in directories, which errors call `what`.
+/// Finds files: the paths themselves, and in directories the files that `wanted` accepts. Returns an
+/// error for each path without files, which calls them `what`, and for each directory that cannot be
+/// read.
 pub fn find_files(
     paths: &[PathBuf],
     wanted: &dyn Fn(&Path) -> bool,
@@ -47,7 +49,7 @@ pub fn is_gguf_name(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
 }
 
-/// Returns the models that files are, each as its files; every set of shards once.
+/// Groups files into models: each file with its sibling shards, and every set once.
 pub fn group_shards(files: impl IntoIterator<Item = PathBuf>) -> Vec<Vec<PathBuf>> {
     let mut models = Vec::new();
     let mut known = HashSet::new();
@@ -61,8 +63,8 @@ pub fn group_shards(files: impl IntoIterator<Item = PathBuf>) -> Vec<Vec<PathBuf
     models
 }
 
-/// Returns a file with the shards of its set: those that exist in the directory. On a server it is
-/// unknown which exist, so all are returned.
+/// Returns the shards of the set that a file belongs to, in order, or the file itself. Local shards
+/// exist; for an address, all shards are returned, because it is unknown which exist.
 pub fn sibling_shards(path: &Path) -> Vec<PathBuf> {
     remote_siblings(path).unwrap_or_else(|| ggmill_io::sibling_shards(path))
 }
@@ -96,9 +98,9 @@ fn location(path: &Path) -> Option<ggmill_remote::Location> {
     ggmill_remote::Location::parse(path.to_str()?).ok()?
 }
 
-/// Adds the file, or the wanted files in a directory and its subdirectories, in order, and the
-/// directories that cannot be read. A link to a directory is not followed, because it can lead in a
-/// circle.
+/// Adds a path to `files`, or for a directory the files in it and its subdirectories that `wanted`
+/// accepts, in order of their names. Adds directories that cannot be read to `unreadable`. Symbolic
+/// links to directories are not followed, because they can form a cycle.
 pub fn walk(
     path: &Path,
     wanted: &dyn Fn(&Path) -> bool,
@@ -114,7 +116,7 @@ pub fn walk(
     }
 }
 
-/// Adds the wanted files of a directory. Fails if the directory itself cannot be read.
+/// Adds the files of a directory that `wanted` accepts. Fails if the directory itself cannot be read.
 fn walk_directory(
     path: &Path,
     depth: usize,
@@ -138,7 +140,7 @@ fn walk_directory(
     Ok(())
 }
 
-/// Refuses a path that does not exist, before an error about what it is not.
+/// Fails for a path that does not exist, so that no later error says what the path is not.
 pub(crate) fn refuse_missing(path: &Path) -> Result<()> {
     if path.symlink_metadata().is_ok() {
         return Ok(());
@@ -147,7 +149,7 @@ pub(crate) fn refuse_missing(path: &Path) -> Result<()> {
     Err(error.with_hint(repository_hint(path)))
 }
 
-/// The repository that was probably meant by a path of this form.
+/// Returns a hint for a path of the form `OWNER/NAME`, which is probably a repository.
 fn repository_hint(path: &Path) -> Option<Hint> {
     let text = path.to_string_lossy();
     let id = text.trim_end_matches('/');

@@ -1,4 +1,4 @@
-//! What could help against an error.
+//! Advice for errors.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,9 +8,8 @@ use ggmill_inspect::FileKind;
 
 use crate::display_path;
 
-/// What could help against an [`Error`](crate::Error), as data that a program words in its own
-/// terms: the `ggmill` command names its options. [`Display`](fmt::Display) has the terms of this
-/// crate.
+/// Advice for an [`Error`](crate::Error), as data, so that a program can word it in its own terms: the
+/// `ggmill` command names its options. [`Display`](fmt::Display) uses the terms of this crate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Hint {
@@ -18,11 +17,11 @@ pub enum Hint {
     Overwrite,
     /// Create this directory.
     CreateDirectory(PathBuf),
-    /// Choose another output: an existing directory is not replaced.
+    /// Choose a different output: an existing directory is not replaced.
     OtherDirectory,
     /// Recover the file: finish or undo the edit of it that was interrupted.
     Recover,
-    /// The file is something else.
+    /// The file is not GGUF, but of this kind.
     Content(FileKind),
     /// Download the rest of the file, or the whole file again.
     DownloadRest,
@@ -48,33 +47,33 @@ pub enum Hint {
     CheckWeights,
     /// Allow requantizing tensors that are already quantized.
     AllowRequantize,
-    /// What would allow a smaller result.
+    /// Options that allow a smaller result.
     Smaller {
         /// Requantizing tensors that are already quantized.
         requantize: bool,
         /// An importance matrix, with which smaller types can be used.
         importance: bool,
     },
-    /// Names of types that are similar to the unknown one; none if nothing is.
+    /// Names of types that are similar to the unknown one.
     SimilarTypes(Vec<&'static str>),
-    /// The type was removed from GGML: programs rearrange Q4_0 when they load it.
+    /// The type was removed from GGML: programs repack Q4_0 when they load it.
     RemovedType,
-    /// A pattern for tensor names that matches none.
+    /// A pattern matches no tensor name.
     TensorPattern {
-        /// The pattern that was probably meant.
+        /// A similar pattern that matches.
         meant: Option<String>,
         /// The type in the same rule.
         ggml_type: GgmlType,
     },
-    /// Measuring applies to the whole model: leave the layers out first.
+    /// Measuring applies to the whole model: remove the layers first.
     PruneFirst,
-    /// A size to choose types for is missing.
+    /// Set the size that types are chosen for.
     NameSize,
-    /// The sensitivities are those that a plan of a measured choice has.
+    /// The plan lacks sensitivities, which a plan of measured types contains.
     PlanWithSensitivities,
     /// Name the pre-tokenizer, or omit the vocabulary.
     NamePreTokenizer,
-    /// Tokenize with another pre-tokenizer.
+    /// Tokenize with a different pre-tokenizer.
     OtherPreTokenizer,
     /// Omit the vocabulary.
     OmitVocabulary,
@@ -84,7 +83,7 @@ pub enum Hint {
     NoVocabulary,
     /// Describe the architecture.
     DescribeArchitecture,
-    /// A draft of a description was made.
+    /// Complete the draft of a description.
     DraftDescription {
         /// The architecture that it is based on, whose tensors have the most similar names.
         nearest: String,
@@ -115,9 +114,9 @@ pub enum Hint {
     /// A checkpoint is expected: a directory with configuration and weights, or a file of weights
     /// with the configuration next to it.
     ExpectCheckpoint,
-    /// The checkpoint is in this directory below.
+    /// The checkpoint is in this subdirectory.
     CheckpointBelow(PathBuf),
-    /// Weights without a configuration: put it into this directory.
+    /// The weights lack a configuration, which belongs into this directory.
     AddConfiguration(PathBuf),
     /// The directory has GGUF files, which need no conversion.
     NeedsNoConversion,
@@ -133,15 +132,15 @@ pub enum Hint {
     KeepsTypes,
     /// Write the file without the check.
     SkipCheck,
-    /// What recorded logits are.
+    /// The format of recorded logits.
     RecordedLogits,
-    /// Smaller chunks, of at most half the tokens of the text; the number of tokens, if known.
+    /// Use smaller chunks, of at most half the tokens of the text; the number of tokens, if known.
     SmallerChunks(Option<usize>),
-    /// Larger chunks.
+    /// Use larger chunks.
     LargerChunks,
-    /// More memory, or smaller chunks.
+    /// Allow more memory, or use smaller chunks.
     MoreMemory,
-    /// The source of the model is vectors, which only a check can make up or read.
+    /// The encoder's input is vectors, which only a check can generate or read.
     SourceVectors,
     /// Add the key that says which token the decoder starts with.
     DecoderStart,
@@ -159,9 +158,9 @@ pub enum Hint {
     SetVariable(&'static str),
     /// Inspect the file instead of listing it.
     InspectFile,
-    /// The keys that are most similar to the missing one; none if nothing is.
+    /// The keys that are most similar to the missing one.
     SimilarKeys(Vec<String>),
-    /// Only one value is read; extract all that match the pattern.
+    /// Only one value is read: extract all entries that match the pattern.
     ExtractMatching,
     /// Write a new index.
     NewIndex,
@@ -169,17 +168,17 @@ pub enum Hint {
     UpdateOrOverwrite,
     /// Write NDJSON.
     Ndjson,
-    /// Compare with another model: that gives the cosine of the embeddings.
+    /// Compare with another model to measure the cosine of the embeddings.
     CompareEmbeddings,
     /// Continue with chunks of this many tokens.
     ChunkSize(usize),
-    /// Write another file, and merge both.
+    /// Write a different file, and merge both.
     MergeImatrices,
-    /// Measure the same matrices as before: those outside the blocks too if the flag is set.
+    /// Measure the same matrices as before: also matrices outside the blocks if the flag is set.
     SameMatrices(bool),
-    /// Pass token IDs instead of a text; before that, what could help to tokenize the text.
+    /// Pass token IDs instead of a text; the inner hint is about tokenizing the text.
     TokenIds(Option<Box<Hint>>),
-    /// A pattern that matches, and was probably meant.
+    /// A similar pattern that matches.
     Pattern(String),
     /// Name only one shard: the others are found by its name.
     OneShard,
@@ -189,32 +188,32 @@ pub enum Hint {
     NothingDeleted,
     /// The merged file was written, but not all shards were deleted.
     ShardsRemain {
-        /// How many shards remain.
+        /// The number of shards that remain.
         remaining: usize,
-        /// How many there were.
+        /// The number of shards before.
         count: usize,
     },
-    /// The name of a donor must say what it is; it is this.
+    /// The file name of a donor must have the extension of its format; the file is of this kind.
     DonorName(FileKind),
-    /// A donor would replace nothing.
+    /// A donor replaces no tensor.
     NothingReplaced {
         /// The donor.
         path: PathBuf,
-        /// The name under which its tensor could be inserted: tensors of the same shape; `None` if
+        /// Names of tensors of the same shape, which the tensor of the donor could replace; `None` if
         /// the donor has several tensors.
         similar: Option<Vec<String>>,
     },
     /// Select one tensor of the donor.
     TakeOne,
-    /// What a patch of metadata is.
+    /// The format of a metadata patch.
     MetadataPatch,
-    /// The name of an output must say its format.
+    /// The name of an output must have the extension of its format.
     OutputFormat,
     /// Metadata can be extracted only to GGUF or JSON.
     MetadataFormats,
     /// A directory gets a file for each tensor.
     TensorDirectory,
-    /// JSON has only metadata.
+    /// Select keys: JSON contains only metadata.
     OnlyMetadata,
     /// Select metadata that JSON can express.
     SelectKeys,
@@ -240,13 +239,13 @@ pub enum Hint {
     GraphLast,
     /// Check files for their data, not a stream.
     DataNeedsFiles,
-    /// What lines of a list of hashes are.
+    /// The format of a list of hashes.
     HashLines,
-    /// Set the keys that a name is made of.
+    /// Set the keys that determine the file name.
     NamingKeys,
     /// All shards of a set are renamed together.
     AllShards,
-    /// What a server's refusal means.
+    /// Advice for the error of a server.
     #[cfg(feature = "remote")]
     Remote(ggmill_remote::Advice),
     /// This build cannot read remote files: download the file.
@@ -431,9 +430,9 @@ impl fmt::Display for Hint {
             Self::SameMatrices(false) => {
                 "do not measure the matrices outside the blocks to continue it"
             }
-            Self::TokenIds(before) => {
-                if let Some(before) = before {
-                    write!(f, "{before}; ")?;
+            Self::TokenIds(first) => {
+                if let Some(first) = first {
+                    write!(f, "{first}; ")?;
                 }
                 "pass the IDs of tokens instead of a text"
             }

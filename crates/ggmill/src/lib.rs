@@ -1,12 +1,12 @@
 #![doc = include_str!("../README.md")]
 //!
-//! # What is where
+//! # Overview
 //!
 //! * [`Model`] is an open model, with its [`Metadata`] and its [`Tensor`]s.
 //! * The verbs are functions: [`quantize()`], [`convert()`], ….
 //! * [`Error`] is the error of all of them. [`Note`]s are facts worth knowing about a success.
-//! * The modules are the crates below this one, for everything that the verbs do not offer. They can
-//!   be used alone, too.
+//! * The modules are the lower-level crates, for everything that the verbs do not offer. Each of these
+//!   crates can also be used without this one.
 //!
 //! # Features
 //!
@@ -18,9 +18,9 @@
 //! | `full` | | all of them |
 //!
 //! Without features the crate reads, decodes, checks, inspects, estimates, tokenizes and renders
-//! models that are in memory or behind a [`ReadAt`](core::ReadAt); it compiles for WebAssembly.
+//! models in memory or from a [`ReadAt`](core::ReadAt); it compiles for WebAssembly.
 //!
-//! # How a verb is made
+//! # Structure of a verb
 //!
 //! A verb is a function `verb(input)? -> Verb<'a>` that opens or takes its input and returns a
 //! builder. The builder has
@@ -30,12 +30,12 @@
 //! * `threads`, `on_progress` and `on_note`, and `overwrite` if it writes: the macro `call_options!`
 //!   generates them over the field `call`. No verb changes a global thread pool, prints, or reads
 //!   the environment;
-//! * `plan(out)`, which makes every refusal that can be foreseen and returns what would be written
-//!   ([`Planned`] for models), and `write(out)`, which is `plan(out)?.write()` and returns what was
-//!   written ([`Written`]). A verb that only computes has `run()`.
+//! * `plan(out)`, which fails for every foreseeable reason and returns the planned files ([`Planned`]
+//!   for models), and `write(out)`, which is `plan(out)?.write()` and returns what was written
+//!   ([`Written`]). A verb that only computes has `run()`.
 //!
 //! Errors are [`Error`]s with a [`Hint`] as data: the command words hints in terms of its options.
-//! Whatever a user might want to know about a success is a [`Note`].
+//! A [`Note`] is anything that a user might want to know about a success.
 #![forbid(unsafe_code)]
 
 mod content;

@@ -1,4 +1,4 @@
-//! A model that is open, and its tensors.
+//! An open model, and its tensors.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -16,8 +16,8 @@ use crate::{Error, Result, content};
 
 /// A GGUF model: a file, or all shards of a set.
 ///
-/// The header is in memory; tensor data is read when it is asked for. Copies share the model, and
-/// several threads may use it. [`core`](Self::core) leads to everything the format has.
+/// The header is in memory; tensor data is read on request. Clones share the model, and several threads
+/// may use it. [`core`](Self::core) gives access to everything in the format.
 ///
 /// ```
 /// # #[cfg(feature = "files")] {
@@ -43,12 +43,12 @@ impl Model {
         Self::from_source(bytes.into())
     }
 
-    /// Opens one file by a source of its bytes.
+    /// Opens one file from a source of its bytes.
     pub fn from_source(source: impl ReadAt + 'static) -> Result<Self> {
         Self::from_source_with(source, &Limits::default())
     }
 
-    /// Opens one file by a source of its bytes, with custom limits.
+    /// Opens one file from a source of its bytes, with custom limits.
     pub fn from_source_with(source: impl ReadAt + 'static, limits: &Limits) -> Result<Self> {
         let source = Arc::new(source);
         let opened = ggmill_core::Model::open_with(Arc::clone(&source), limits);
@@ -68,7 +68,7 @@ impl Model {
         Self(Arc::new(Inner { core: Arc::new(core), path }))
     }
 
-    /// Returns the metadata. Of a set, the metadata of the first shard.
+    /// Returns the metadata: of a set of shards, that of the first shard.
     pub fn metadata(&self) -> Metadata<'_> {
         self.0.core.metadata()
     }
@@ -89,18 +89,18 @@ impl Model {
         self.0.path.as_deref()
     }
 
-    /// Returns the model in the terms of the format, for everything that this type does not have.
+    /// Returns the lower-level model, which gives access to everything in the format.
     pub fn core(&self) -> &ggmill_core::Model {
         &self.0.core
     }
 
-    /// Returns the model in the terms of the format; `None` if it is shared.
+    /// Returns the lower-level model; `None` if a clone shares it.
     #[cfg(feature = "files")]
     pub(crate) fn into_core(self) -> Option<ggmill_core::Model> {
         Arc::into_inner(Arc::into_inner(self.0)?.core)
     }
 
-    /// An error about this model, with its path.
+    /// Converts an error about this model, and adds its path.
     pub(crate) fn located(&self, error: impl Into<Error>) -> Error {
         match self.path() {
             Some(path) => error.into().at(path),
@@ -110,8 +110,8 @@ impl Model {
 }
 
 impl Model {
-    /// Returns the tokenizer of the model. Fails without a vocabulary, or with one that this version
-    /// does not support.
+    /// Returns the tokenizer of the model. Fails if the model has no vocabulary, or one that this
+    /// version does not support.
     ///
     /// ```no_run
     /// let model = ggmill::Model::open("model.gguf")?;
@@ -124,7 +124,7 @@ impl Model {
         self.tokenizer_with(&LoadOptions::new())
     }
 
-    /// Returns the tokenizer of the model, with another pre-tokenizer, for example.
+    /// Returns the tokenizer of the model, loaded with options such as a different pre-tokenizer.
     pub fn tokenizer_with(&self, options: &LoadOptions) -> Result<Tokenizer> {
         Tokenizer::with_options(&self.metadata(), options).map_err(|error| self.located(error))
     }
@@ -179,9 +179,9 @@ impl Model {
         near.map(|key| RawStr::from(key).to_string()).collect()
     }
 
-    /// Reads only the header from a stream; tensor data of such a model cannot be read. `len` is the
-    /// length of the whole stream, if it is known, and `name` becomes the [`path`](Self::path), which
-    /// messages about the model begin with.
+    /// Reads only the header from a stream; tensor data of this model cannot be read. `len` is the
+    /// length of the whole stream, if it is known. `name` becomes the [`path`](Self::path), with which
+    /// messages about the model begin.
     #[cfg(feature = "files")]
     pub fn read_header(
         input: impl std::io::Read,
@@ -201,7 +201,7 @@ impl Model {
 
 #[cfg(feature = "files")]
 impl Model {
-    /// Returns the paths of the files; none for a model that is remote or in memory.
+    /// Returns the paths of the files; none for a remote model or a model in memory.
     pub fn files(&self) -> Vec<PathBuf> {
         ggmill_io::files(&self.0.core).map(|file| file.path().to_owned()).collect()
     }
@@ -293,7 +293,7 @@ impl<'a> Tensor<'a> {
         self.tensor.size()
     }
 
-    /// Returns the tensor in the terms of the format.
+    /// Returns the lower-level tensor.
     pub fn core(&self) -> ggmill_core::Tensor<'a> {
         self.tensor
     }
@@ -303,7 +303,7 @@ impl<'a> Tensor<'a> {
         Ok(ggmill_quant::read_f32(self.model, &self.tensor)?)
     }
 
-    /// Decodes row number `row`, counted from 0: as many elements as the first dimension has.
+    /// Decodes row `row`, counted from 0. Its length is the first dimension.
     pub fn row_f32(&self, row: u64) -> Result<Vec<f32>> {
         let codec = ggmill_quant::codec(self.ggml_type())?;
         let rows = self.shape().rows();
@@ -319,7 +319,7 @@ impl<'a> Tensor<'a> {
         Ok(values)
     }
 
-    /// Reads the data as it is stored, except that blocks are little-endian in every file.
+    /// Reads the stored data; blocks of a big-endian file are converted to little-endian.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         Ok(self.model.read_tensor(&self.tensor)?)
     }

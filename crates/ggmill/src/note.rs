@@ -13,13 +13,13 @@ use crate::display_path;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Note {
-    /// A remark about the model that is written, made when it was planned.
+    /// A note of the plan of a model.
     Plan(String),
-    /// Weights are rounded to this type, which was chosen for this reason.
+    /// Weights are rounded to the chosen type; the text has the type and the reason.
     Rounded(String),
     /// The checkpoint has vision or audio encoders, which are converted separately.
     HasEncoders,
-    /// Other shards of an earlier set are still in the directory: this is one of them.
+    /// Shards of an earlier set remain in the directory: this is one of them.
     StaleShards(PathBuf),
     /// Shards of the input are written as one file.
     ShardsJoined(usize),
@@ -47,7 +47,7 @@ pub enum Note {
     Chosen {
         /// Bits per weight of the choice.
         bits_per_weight: f64,
-        /// The loss of the choice, and a bound that no choice of this size is below.
+        /// The loss of the choice, and a lower bound for every choice of this size.
         loss: Loss,
     },
     /// The goal does not reduce the size of the model.
@@ -57,18 +57,17 @@ pub enum Note {
         /// Bits per weight of the model.
         bits_per_weight: f64,
     },
-    /// The sensitivities in this file were measured with an importance matrix, and now there is
-    /// none.
+    /// The sensitivities in this file were measured with an importance matrix, but this call has none.
     SensitivitiesWithImportance(PathBuf),
     /// Tensors that are not in the computation graph keep their types.
     NotInGraph(usize),
-    /// As this type, a tensor makes the output of the model not finite, so it keeps its type.
+    /// Quantizing a tensor to this type makes the output of the model not finite, so it keeps its type.
     NotFinite {
         /// The first such tensor.
         tensor: String,
         /// The type.
         ggml_type: GgmlType,
-        /// How many more there are.
+        /// The number of further tensors.
         more: usize,
     },
     /// Tensors have experts that no token of the text was routed to.
@@ -77,7 +76,7 @@ pub enum Note {
     GraphInFile(PathBuf),
     /// The file could not be read in full, for this reason.
     Unreadable(PathBuf, String),
-    /// The importance matrix in the file has all chunks already, of which there are this many.
+    /// The importance matrix in the file already has all chunks of the text: this many.
     NoChunkLeft(PathBuf, usize),
     /// The entry of this name was never measured, and the legacy format cannot represent it.
     UnmeasuredEntry(String),
@@ -110,18 +109,18 @@ pub enum Note {
     FirstShard(u64),
     /// An edit of this file was interrupted, so its content can be a mixture.
     Interrupted(PathBuf),
-    /// All hashes of the list are of another name, and are compared with those of the file.
+    /// All hashes of the list have a different file name, and are compared with those of the file.
     OtherName {
         /// The name in the list.
         listed: String,
         /// The file.
         file: String,
     },
-    /// The file, a text of the caller's, has this remark about it.
+    /// A remark about a file that the caller named.
     File(PathBuf, String),
 }
 
-/// How much a choice of types loses.
+/// The loss of a choice of types.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Loss {
@@ -131,14 +130,14 @@ pub enum Loss {
     Output(f64, f64),
 }
 
-/// The remark of a plan about encoders that are not converted.
+/// The note of a plan about encoders that are not converted.
 pub(crate) const HAS_ENCODERS: &str =
     "the checkpoint has vision or audio encoders; they are converted as an mmproj file";
-/// The end of the remark of a plan about a type that rounds weights.
+/// The end of the note of a plan about a type that rounds weights.
 pub(crate) const ROUNDS: &str = "; F32 avoids rounding";
 
 impl Note {
-    /// Returns a remark of a plan, as [`Plan::notes`](ggmill_pipeline::Plan::notes) has it, as a note.
+    /// Converts a note in [`Plan::notes`](ggmill_pipeline::Plan::notes), which is text.
     pub fn of_plan(remark: &str) -> Self {
         match remark.strip_suffix(ROUNDS) {
             Some(chosen) => Self::Rounded(chosen.to_owned()),
@@ -147,7 +146,7 @@ impl Note {
         }
     }
 
-    /// Returns `true` for a note about something that is probably not intended.
+    /// Returns `true` for a note about something probably unintended.
     pub fn is_warning(&self) -> bool {
         matches!(
             self,

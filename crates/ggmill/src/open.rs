@@ -32,21 +32,21 @@ impl Model {
     /// Opens a model by the path of its file, or of any shard of a set.
     ///
     /// With the feature `remote`, an address works too: `https://…`, `hf://OWNER/NAME/FILE`,
-    /// `s3://BUCKET/KEY`. A file of this name comes first. Fails if the file does not exist, is not
-    /// GGUF, is damaged, or if a shard is missing.
+    /// `s3://BUCKET/KEY`. If a local file has this name, it is opened. Fails if the file does not
+    /// exist, is not GGUF, is damaged, or if a shard is missing.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         OpenOptions::new().open(path)
     }
 
-    /// Opens as much as is readable of one file that is damaged or truncated. Fails if the file
-    /// cannot be read, or is not GGUF at all. Tensors of such a model can lie outside the file.
+    /// Opens the readable part of one file that is damaged or truncated. Fails if the file cannot be
+    /// read or is not GGUF. The data of tensors can be outside the file.
     pub fn open_damaged(path: impl AsRef<Path>) -> Result<Self> {
         OpenOptions::new().open_damaged(path)
     }
 }
 
 impl OpenOptions {
-    /// Opens whole models, with the default limits, and without credentials for servers.
+    /// Returns the default options: whole sets of shards, default limits, no credentials for servers.
     pub fn new() -> Self {
         Self::default()
     }
@@ -65,7 +65,7 @@ impl OpenOptions {
         self
     }
 
-    /// Sets the client for addresses: credentials, proxies and the cache of headers are its options.
+    /// Sets the client for addresses, which has credentials, proxies and the cache of headers.
     #[cfg(feature = "remote")]
     #[must_use]
     pub fn client(mut self, client: ggmill_remote::Client) -> Self {
@@ -73,7 +73,7 @@ impl OpenOptions {
         self
     }
 
-    /// Sets another client for addresses of S3.
+    /// Sets a separate client for S3 addresses.
     #[cfg(feature = "remote")]
     #[must_use]
     pub fn s3_client(mut self, client: ggmill_remote::Client) -> Self {
@@ -92,27 +92,27 @@ impl OpenOptions {
         } else {
             ggmill_io::open_with(path, &self.limits)
         };
-        opened.map(|model| Model::at(model, path)).map_err(explained)
+        opened.map(|model| Model::at(model, path)).map_err(with_path_kind)
     }
 
-    /// Opens a model. A file that ends too early is opened as far as it goes, and comes with the
-    /// error that says so.
+    /// Opens a model. For a truncated file, returns the readable part, and the error that reports the
+    /// truncation.
     pub fn open_partial(&self, path: impl AsRef<Path>) -> Result<(Model, Option<Error>)> {
         let path = path.as_ref();
         self.open(path).map(|model| (model, None)).or_else(|error| {
-            // A shard that is cut short is reported, not opened alone.
-            let is_cut = error.is_truncated()
-                && error.path().is_some_and(|cut| {
-                    display_path(cut).to_string() == display_path(path).to_string()
+            // If another shard of the set is truncated, opening only this one would hide that.
+            let is_this_file = error.is_truncated()
+                && error.path().is_some_and(|truncated| {
+                    display_path(truncated).to_string() == display_path(path).to_string()
                 });
-            match is_cut.then(|| self.open_damaged(path)) {
+            match is_this_file.then(|| self.open_damaged(path)) {
                 Some(Ok(model)) => Ok((model, Some(error))),
                 _ => Err(error),
             }
         })
     }
 
-    /// Opens a model of which only the header is needed: the tensor data may be incomplete.
+    /// Opens a model to read only its header: the tensor data may be incomplete.
     pub fn open_header(&self, path: impl AsRef<Path>) -> Result<Model> {
         match self.open_partial(path)? {
             (model, Some(error)) if model.core().header_fault().is_some() => Err(error),
@@ -120,7 +120,7 @@ impl OpenOptions {
         }
     }
 
-    /// Opens as much as is readable of one file: see [`Model::open_damaged`].
+    /// Opens the readable part of one file: see [`Model::open_damaged`].
     pub fn open_damaged(&self, path: impl AsRef<Path>) -> Result<Model> {
         let path = path.as_ref();
         self.open_damaged_core(path).map(|model| Model::at(model, path))
@@ -130,11 +130,10 @@ impl OpenOptions {
         if is_remote(path) {
             return self.open_damaged_remote(path);
         }
-        ggmill_io::open_damaged(path).map_err(explained)
+        ggmill_io::open_damaged(path).map_err(with_path_kind)
     }
 
-    /// Opens as much as is readable of one file. If it is not GGUF, returns what `not_gguf` makes of
-    /// the error and the first bytes.
+    /// Opens the readable part of one file. If it is not GGUF, returns `not_gguf(error, first_bytes)`.
     pub(crate) fn open_damaged_or<T>(
         &self,
         path: &Path,
@@ -152,12 +151,12 @@ impl OpenOptions {
         }
     }
 
-    /// Returns what keeps a file and those of its set from being opened as one model.
+    /// Returns the reason why a file and the shards of its set cannot be opened as one model.
     pub(crate) fn failure(&self, path: &Path) -> Option<OpenFailure> {
         if is_remote(path) { self.remote_failure(path) } else { ggmill_io::open_failure(path) }
     }
 
-    /// Opens any file, to read its bytes.
+    /// Opens any file as a source of bytes.
     pub fn open_bytes(&self, path: impl AsRef<Path>) -> Result<Box<dyn ReadAt>> {
         let path = path.as_ref();
         if is_remote(path) {
@@ -166,8 +165,8 @@ impl OpenOptions {
         Ok(Box::new(RandomAccess::open(path)?))
     }
 
-    /// Opens the directory of a checkpoint on a server, with the name of the file in it if that is
-    /// what `path` names; `None` for a path on this machine.
+    /// Opens the remote directory of a checkpoint, and returns the name of the file if `path` names one
+    /// in it; `None` for a local path.
     pub(crate) fn remote_directory(
         &self,
         path: &Path,
@@ -208,16 +207,18 @@ mod remote {
                 if self.alone { client.open_alone(&location) } else { client.open(&location) };
             opened
                 .map(|model| Model::at(model, path))
-                .map_err(|error| explained(&client, &location, error))
+                .map_err(|error| with_file_kind(&client, &location, error))
         }
 
         pub(super) fn open_damaged_remote(&self, path: &Path) -> Result<ggmill_core::Model> {
             let (client, location) = self.location(path)?;
-            client.open_damaged(&location).map_err(|error| explained(&client, &location, error))
+            client
+                .open_damaged(&location)
+                .map_err(|error| with_file_kind(&client, &location, error))
         }
 
-        /// Returns the addresses of the GGUF files of a repository or of a directory in one, each
-        /// shard by itself; the address of a file for a file.
+        /// Returns the addresses of the GGUF files (all shards) in a repository or a directory of it;
+        /// for the address of a file that address.
         pub(crate) fn gguf_files(&self, path: &Path) -> Result<Vec<PathBuf>> {
             let is_gguf = |name: &str| name.to_ascii_lowercase().ends_with(".gguf");
             let (client, location) = self.location(path)?;
@@ -269,26 +270,26 @@ mod remote {
             &self,
             path: &Path,
         ) -> Result<(Directory, Option<String>)> {
-            /// The endings of files with weights.
+            /// The extensions of files with weights.
             const WEIGHTS: [&str; 4] = [".safetensors", ".bin", ".pth", ".pt"];
             let (client, location) = self.location(path)?;
-            let is_weights = |name: &&str| WEIGHTS.iter().any(|ending| name.ends_with(ending));
+            let is_weights = |name: &&str| WEIGHTS.iter().any(|end| name.ends_with(end));
             let file = location.file_name().filter(is_weights).map(str::to_owned);
-            let place = file.as_ref().and_then(|_| location.directory());
-            let place = place.unwrap_or(location);
-            let found = client.directory(&place)?;
+            let parent = file.as_ref().and_then(|_| location.directory());
+            let directory = parent.unwrap_or(location);
+            let found = client.directory(&directory)?;
             let files: Vec<String> = found.files().iter().map(|file| file.path.clone()).collect();
             let name = found.name().map(str::to_owned);
             let open = move |path: &str| Ok(Box::new(found.open(path)?) as Box<dyn ReadAt>);
-            Ok((Directory::remote(place.to_string(), name, files, open), file))
+            Ok((Directory::remote(directory.to_string(), name, files, open), file))
         }
     }
 
-    /// Adds what the file is instead of the one that was meant.
-    fn explained(client: &Client, location: &Location, error: ggmill_remote::Error) -> Error {
-        let of_content = || {
+    /// Converts an error, and adds a hint with the kind of the file.
+    fn with_file_kind(client: &Client, location: &Location, error: ggmill_remote::Error) -> Error {
+        let content_hint = || {
             let format = error.format_error().filter(|_| error.kind() != ErrorKind::Shards)?;
-            // The file may be another shard, of which less is known here.
+            // The error can be about another shard, which is not downloaded again.
             let is_named = error.name() == location.to_string();
             let bytes = is_named.then(|| client.open_file(location).ok())??;
             let bytes = content::beginning(&bytes);
@@ -298,7 +299,7 @@ mod remote {
             content::hint_for(format, &bytes, location.file_name())
         };
         let hint =
-            if error.kind() == ErrorKind::Shards { Some(Hint::OpenAlone) } else { of_content() };
+            if error.kind() == ErrorKind::Shards { Some(Hint::OpenAlone) } else { content_hint() };
         Error::from(error).with_hint(hint)
     }
 }
@@ -349,8 +350,8 @@ impl OpenOptions {
     }
 }
 
-/// Adds what the path leads to instead of a model.
-fn explained(error: ggmill_io::Error) -> Error {
+/// Converts an error of opening a model, and adds a hint with the kind of the path.
+fn with_path_kind(error: ggmill_io::Error) -> Error {
     let path = error.path();
     let hint = match error.kind() {
         ggmill_io::ErrorKind::Io if path.is_dir() => hint_for_directory(path),
@@ -368,7 +369,7 @@ fn hint_for_format(error: &ggmill_io::Error) -> Option<Hint> {
     content::hint_for(error.format_error()?, &beginning(path)?, name)
 }
 
-/// Returns what a regular file is, by its first bytes and its name.
+/// Returns the kind of a regular file, by its first bytes and its name.
 pub(crate) fn kind_of_file(path: &Path) -> Option<FileKind> {
     sniff(&beginning(path)?, path.file_name().and_then(|name| name.to_str()))
 }
@@ -377,7 +378,7 @@ fn beginning(path: &Path) -> Option<Vec<u8>> {
     RandomAccess::open(path).ok()?.beginning(SNIFFED).ok()
 }
 
-/// The files in a directory that could have been meant.
+/// Returns the hint for a directory instead of a file: it is a checkpoint, or has GGUF files.
 fn hint_for_directory(directory: &Path) -> Option<Hint> {
     const SHOWN: usize = 4;
     if directory.join("config.json").is_file() {

@@ -1,4 +1,4 @@
-//! Models that are planned, and written whole or not at all.
+//! Planned and written models. All files are written completely, or none.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::error::Kind;
 use crate::progress::{Call, Stage};
 use crate::{Error, Hint, Note, Result};
 
-/// Where a model goes.
+/// The output path of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Destination {
     /// One file with this path.
@@ -28,13 +28,13 @@ pub(crate) enum Destination {
 }
 
 impl Destination {
-    /// A file, or the prefix of shards.
+    /// Returns a file, or the prefix of shards.
     pub(crate) fn new(path: &Path, is_split: bool) -> Self {
         if is_split { Self::Shards(without_extension(path)) } else { Self::File(path.to_owned()) }
     }
 
-    /// A directory if `path` is one that exists and is not named like a GGUF file, or if it is
-    /// empty, which is the current directory; otherwise a file or the prefix of shards.
+    /// Returns a directory if `path` is an existing one without the extension `.gguf`, or is empty,
+    /// which is the current directory; otherwise a file or the prefix of shards.
     pub(crate) fn file_or_directory(path: &Path, is_split: bool) -> Self {
         let is_directory = path.as_os_str().is_empty()
             || path.is_dir() && path.extension().is_none_or(|found| found != "gguf");
@@ -45,13 +45,11 @@ impl Destination {
         }
     }
 
-    /// Refuses, before the work begins, what no amount of work would change: an output that is an
-    /// input, a directory that is missing or not writable, a path that leads to no file, and a file
-    /// that exists unless it may be overwritten.
-    pub(crate) fn look_ahead(&self, inputs: &[PathBuf], overwrite: bool) -> Result<()> {
+    /// Fails, before the work begins, for outputs that cannot be written: see [`check_output`].
+    pub(crate) fn check(&self, inputs: &[PathBuf], overwrite: bool) -> Result<()> {
         match self {
             Self::File(path) => drop(start(path, inputs, overwrite, 0)?),
-            // Which shards there will be is known when they are planned.
+            // The number of shards is known only when they are planned.
             Self::Shards(prefix) => {
                 for path in shard_paths(prefix, 1)? {
                     drop(start(&path, &[], true, 0)?);
@@ -64,7 +62,7 @@ impl Destination {
         Ok(())
     }
 
-    /// The paths of the files; `name` is the file name for a model that goes into a directory.
+    /// Returns the paths of the files; `name` is the file name of a model in a directory.
     fn paths(&self, count: usize, name: impl FnOnce() -> String) -> Result<Vec<PathBuf>> {
         let prefix = match self {
             Self::File(path) => return Ok(vec![path.clone()]),
@@ -81,14 +79,13 @@ fn shard_paths(prefix: &Path, count: usize) -> Result<Vec<PathBuf>> {
         .ok_or_else(|| Error::misuse("expected the prefix of the shards' names").at(prefix))
 }
 
-/// Refuses, before the work begins, what no amount of work would change about writing `path`: it is
-/// one of the inputs, its directory is missing or not writable, it leads to something other than a
-/// file, or it exists and may not be overwritten.
+/// Fails if `path` could not be written: it is one of the inputs or not a regular file, its directory
+/// is missing or not writable, or it exists and `overwrite` is not set. Called before the work begins.
 pub fn check_output(path: impl AsRef<Path>, inputs: &[PathBuf], overwrite: bool) -> Result<()> {
     start(path.as_ref(), inputs, overwrite, 0).map(drop)
 }
 
-/// Writes a file whole or not at all, never over one of these inputs.
+/// Writes a file completely or not at all. Fails if it is one of the inputs.
 pub fn write_file(
     path: impl AsRef<Path>,
     inputs: &[PathBuf],
@@ -101,7 +98,8 @@ pub fn write_file(
     Ok(sink.commit()?)
 }
 
-/// Starts an output of `len` bytes: the only way to a new file, and never over an input.
+/// Starts an output of `len` bytes. Every file that this crate writes is started here, so that no
+/// input is overwritten.
 pub(crate) fn start(
     path: &Path,
     inputs: &[PathBuf],
@@ -115,7 +113,8 @@ fn policy(overwrite: bool) -> Overwrite {
     if overwrite { Overwrite::Replace } else { Overwrite::Refuse }
 }
 
-/// An output that could not be started: if its directory is missing, the hint says so.
+/// Converts the error of an output that could not be started. If its directory is missing, the hint is
+/// to create it.
 fn not_started(error: ggmill_io::Error) -> Error {
     let is_missing = error.kind() == ggmill_io::ErrorKind::Io && !error.path().exists();
     let hint = is_missing.then(|| Hint::CreateDirectory(error.path().to_owned()));
@@ -124,19 +123,19 @@ fn not_started(error: ggmill_io::Error) -> Error {
 
 /// Starts a directory that must not exist; `None` for a dry run.
 pub(crate) fn start_directory(path: &Path, dry_run: bool) -> Result<Option<NewDirectory>> {
-    let begun = if dry_run {
+    let started = if dry_run {
         NewDirectory::check(path).map(|()| None)
     } else {
         NewDirectory::create(path).map(Some)
     };
-    begun.map_err(|error| {
+    started.map_err(|error| {
         let exists = error.kind() == ggmill_io::ErrorKind::Exists;
         let error = Error::from(error);
         if exists { error.replace_hint(Hint::OtherDirectory) } else { error }
     })
 }
 
-/// Returns a path without `.gguf` at its end: the prefix of shards that were given as a file.
+/// Returns a path without the extension `.gguf`: the prefix of shards.
 pub(crate) fn without_extension(path: &Path) -> PathBuf {
     if path.extension().is_some_and(|extension| extension == "gguf") {
         path.with_extension("")
@@ -148,23 +147,23 @@ pub(crate) fn without_extension(path: &Path) -> PathBuf {
 /// A source of tensors that a plan owns.
 pub(crate) type Source = Box<dyn Checkpoint + Send + Sync>;
 
-/// What becomes a [`Planned`].
+/// The arguments of [`Planned::new`].
 pub(crate) struct ToPlan {
     pub(crate) recipes: Vec<Recipe>,
     pub(crate) source: Source,
     pub(crate) destination: Destination,
     pub(crate) inputs: Vec<PathBuf>,
-    /// The file name for a model that goes into a directory, if its plan does not decide that.
+    /// The file name of a model in a directory; `None` takes it from the plan.
     pub(crate) name: Option<String>,
-    /// The file name of a model whose metadata do not give it one, without the extension.
+    /// The file name, without the extension, of a model whose metadata lack the keys for one.
     pub(crate) other_name: String,
-    /// The architectures that the model is checked with, if it is checked.
+    /// The architectures that the model is checked with; `None` skips the check.
     pub(crate) rules: Option<Catalogue>,
     pub(crate) refusal: Option<Error>,
 }
 
 impl ToPlan {
-    /// Recipes that are written as they are: no check, and no name but that of the destination.
+    /// Returns the arguments for recipes without a check, with a destination that has a file name.
     pub(crate) fn new(
         recipes: Vec<Recipe>,
         source: impl Checkpoint + Send + 'static,
@@ -184,8 +183,8 @@ impl ToPlan {
     }
 }
 
-/// A model that is planned: every tensor with its type, its offset and how it is made. Nothing is
-/// written yet, and every refusal that can be foreseen has been made.
+/// A planned model: every tensor with its type, its offset and its source. Nothing is written yet. A
+/// plan exists only if nothing foreseeable prevents writing it.
 pub struct Planned<'a> {
     plans: Vec<Plan>,
     paths: Vec<PathBuf>,
@@ -245,12 +244,12 @@ impl<'a> Planned<'a> {
         &self.paths
     }
 
-    /// Takes out the plans, and the source that they read.
+    /// Returns the plans, and the source that they read.
     pub fn into_plans(self) -> (Vec<Plan>, Box<dyn Checkpoint + Send + Sync>) {
         (self.plans, self.source)
     }
 
-    /// Returns the length of all files together, in bytes.
+    /// Returns the total length of all files, in bytes.
     pub fn total_len(&self) -> u64 {
         self.plans.iter().map(|plan| plan.layout().total_len()).sum()
     }
@@ -276,12 +275,12 @@ impl<'a> Planned<'a> {
         self.checked.reports()
     }
 
-    /// Returns the first finding for which the model is not written.
+    /// Returns the first error of the check, which prevents writing.
     pub fn check_error(&self) -> Option<&Diagnostic> {
         self.checked.refusal()
     }
 
-    /// Returns the error of the check, if it found one for which the model is not written.
+    /// Returns the error of [`write`](Self::write) for a model in which the check found errors.
     pub fn check_refusal(&self) -> Option<Error> {
         self.checked.refusal()?;
         let errors: u64 =
@@ -295,18 +294,18 @@ impl<'a> Planned<'a> {
         })
     }
 
-    /// Returns why [`write`](Self::write) would refuse to write a model that can be planned, such as
-    /// a missing importance matrix.
+    /// Returns the error of [`write`](Self::write) for a model that can be planned, but not written,
+    /// for example because an importance matrix is missing.
     pub fn refusal(&self) -> Option<&Error> {
         self.refusal.as_ref()
     }
 
-    /// Fails with the refusal, if there is one.
+    /// Fails with the [`refusal`](Self::refusal), if there is one.
     pub(crate) fn without_refusal(mut self) -> Result<Self> {
         self.refusal.take().map_or(Ok(self), Err)
     }
 
-    /// Takes out the [`refusal`](Self::refusal).
+    /// Returns the [`refusal`](Self::refusal).
     pub fn into_refusal(self) -> Option<Error> {
         self.refusal
     }
@@ -316,8 +315,8 @@ impl<'a> Planned<'a> {
         document(&self.plans, &self.paths, self.is_split(), false)
     }
 
-    /// Refuses what [`write`](Self::write) would be refused for, such as an output that exists or
-    /// too little space. Writes nothing.
+    /// Fails if [`write`](Self::write) would, for example because an output exists or the disk is full.
+    /// Writes nothing.
     pub fn check_outputs(&self) -> Result<()> {
         for (path, plan) in self.paths.iter().zip(&self.plans) {
             drop(start(path, &self.inputs, self.call.overwrite, plan.layout().total_len())?);
@@ -330,7 +329,7 @@ impl<'a> Planned<'a> {
         self.write_with_call().map(|(written, _)| written)
     }
 
-    /// Writes the files, and returns the options of the call for what comes after that.
+    /// Writes the files, and returns the options of the call, for the steps after writing.
     pub(crate) fn write_with_call(mut self) -> Result<(Written, Call<'a>)> {
         if let Some(refusal) = self.refusal {
             return Err(refusal);
@@ -397,7 +396,7 @@ impl Written {
         &self.plans
     }
 
-    /// Returns the length of all files together, in bytes.
+    /// Returns the total length of all files, in bytes.
     pub fn total_len(&self) -> u64 {
         self.plans.iter().map(|plan| plan.layout().total_len()).sum()
     }

@@ -1,12 +1,12 @@
-//! Paths and addresses as messages show them.
+//! Paths and addresses in messages.
 
 use std::fmt;
 use std::path::Path;
 
 use ggmill_core::RawStr;
 
-/// Returns a path in the form that messages show: what could affect a terminal is escaped, and an
-/// address has no secrets (user name, password, query).
+/// Returns a path for a message: control characters are escaped, and an address has no secrets (user
+/// name, password, query).
 ///
 /// ```
 /// let path = std::path::Path::new("a\u{1b}b.gguf");
@@ -33,8 +33,8 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// The address that a path is, without its secrets; `None` for a path on this machine. A file of
-/// this name comes first.
+/// Returns an address without its secrets; `None` for a local path, also if an existing file is named
+/// like an address.
 #[cfg(feature = "remote")]
 pub(crate) fn address(path: &Path) -> Option<String> {
     let text = path.to_str().filter(|text| text.contains(":/"))?;
@@ -55,7 +55,7 @@ pub(crate) fn address(path: &Path) -> Option<String> {
     Some(format!("{scheme}://{host}{path}"))
 }
 
-/// Returns `true` if a path is an address, and no file on this machine has this name.
+/// Returns `true` if a path is an address, and no local file has this name.
 #[cfg(feature = "files")]
 pub(crate) fn is_remote(path: &Path) -> bool {
     address(path).is_some()

@@ -12,26 +12,26 @@ use crate::{Note, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Stage {
-    /// Samples of the tensors are read, to choose types for a size. Counts bytes.
+    /// Reading samples of the tensors, to choose types for a size. Counts bytes.
     Sampling,
-    /// The importance matrix is measured. Counts chunks of text.
+    /// Measuring the importance matrix. Counts chunks of text.
     Importance,
-    /// The sensitivities of tensors are measured. Counts tensors.
+    /// Measuring the sensitivities of tensors. Counts tensors.
     Sensitivities,
-    /// The output is written. Counts bytes of tensor data.
+    /// Writing the output. Counts bytes of tensor data.
     Writing,
-    /// The input is read. Counts bytes of tensor data.
+    /// Reading the input. Counts bytes of tensor data.
     Reading,
-    /// The result is measured. Counts chunks of text.
+    /// Measuring the result. Counts chunks of text.
     Testing,
-    /// Models are measured. Counts chunks of text.
+    /// Measuring models. Counts chunks of text.
     Measuring,
-    /// Many files are read. Counts files.
+    /// Reading many files. Counts files.
     Indexing,
 }
 
 impl Stage {
-    /// Returns what is counted: `bytes`, `chunks`, `tensors` or `files`.
+    /// Returns the unit: `bytes`, `chunks`, `tensors` or `files`.
     pub fn unit(self) -> &'static str {
         match self {
             Self::Sampling | Self::Writing | Self::Reading => "bytes",
@@ -48,17 +48,18 @@ impl Stage {
 pub struct Progress<'a> {
     /// The phase.
     pub stage: Stage,
-    /// How many bytes, chunks, tensors or files are done: [`Stage::unit`].
+    /// The number of units that are done: see [`Stage::unit`].
     pub done: u64,
-    /// How many there are.
+    /// The total number of units.
     pub total: u64,
-    /// The tensor in work, or the file; empty if chunks are counted.
+    /// The current tensor or file; empty if chunks are counted.
     pub tensor: &'a str,
-    /// The number of the tensor, from 1, and how many there are, when a model is written.
+    /// The number of the current tensor, from 1, and the number of all tensors; only when a model is
+    /// written.
     pub number: Option<(usize, usize)>,
 }
 
-/// A callback for progress: [`ControlFlow::Break`] ends the call.
+/// A callback for progress: [`ControlFlow::Break`] cancels the call.
 pub(crate) type OnProgress<'a> = Box<dyn FnMut(&Progress<'_>) -> ControlFlow<()> + Send + 'a>;
 
 /// A callback for notes.
@@ -98,7 +99,8 @@ impl Call<'_> {
         }
     }
 
-    /// Reports progress in pieces. Fails when the callback ends the call.
+    /// Reports progress of work that counts units other than bytes. Fails if the callback cancels the
+    /// call.
     pub(crate) fn report(
         &mut self,
         stage: Stage,
@@ -114,7 +116,7 @@ impl Call<'_> {
         }
     }
 
-    /// Does work that reports bytes.
+    /// Runs `work` with a callback that reports bytes.
     pub(crate) fn with_report<R>(
         &mut self,
         stage: Stage,
@@ -123,7 +125,7 @@ impl Call<'_> {
         self.with_numbers(stage, &HashMap::new(), work)
     }
 
-    /// Does work that reports bytes of tensors with these numbers.
+    /// Runs `work` with a callback that reports bytes. `numbers` has the number of each tensor.
     pub(crate) fn with_numbers<R>(
         &mut self,
         stage: Stage,

@@ -1,4 +1,4 @@
-//! Text and tables that a caller names by their paths: rules, plans, descriptions.
+//! Reading side files: rules, plans, architecture descriptions, metadata patches.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,8 +12,8 @@ use ggmill_io::RandomAccess;
 
 use crate::{Error, Hint, Result};
 
-/// Reads a text of at most `limit` bytes, without the byte order mark that some editors put first.
-/// `-` is standard input, and a pipe (as a shell makes of `<(…)`) is read to its end.
+/// Reads a text of at most `limit` bytes, without the byte order mark that some editors add. `-` is
+/// standard input, and a named pipe, such as `<(…)` in a shell, is read to its end.
 pub fn read_text(path: impl AsRef<Path>, limit: u64) -> Result<String> {
     let path = path.as_ref();
     let bytes = read_bytes(path, limit)?;
@@ -27,7 +27,7 @@ pub fn read_text(path: impl AsRef<Path>, limit: u64) -> Result<String> {
     Ok(text)
 }
 
-/// Reads a file of at most `limit` bytes. `-` is standard input, and a pipe is read to its end.
+/// Reads a file of at most `limit` bytes. `-` is standard input, and a named pipe is read to its end.
 pub fn read_bytes(path: impl AsRef<Path>, limit: u64) -> Result<Vec<u8>> {
     let path = path.as_ref();
     if path.as_os_str() == "-" {
@@ -61,8 +61,7 @@ fn read_stream(input: impl Read, path: &Path, limit: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads descriptions of architectures, in order, from files, directories of them, standard input
-/// (`-`) and pipes.
+/// Reads architecture descriptions, in order, from files, directories, standard input (`-`) and pipes.
 pub fn read_architectures(paths: &[PathBuf]) -> Result<Vec<Architecture>> {
     let mut found = Vec::new();
     for path in paths {
@@ -76,15 +75,15 @@ pub fn read_architectures(paths: &[PathBuf]) -> Result<Vec<Architecture>> {
     Ok(found)
 }
 
-/// Returns the architectures that this version knows, and those of these descriptions.
+/// Returns the built-in architecture descriptions, and those in these files.
 pub fn catalogue(paths: &[PathBuf]) -> Result<Catalogue> {
     Ok(read_architectures(paths)?.into_iter().fold(Catalogue::new(), Catalogue::with))
 }
 
-/// The longest file that is read to become values of metadata.
+/// The maximum size of a metadata patch, in bytes.
 const MAX_VALUES: u64 = 1 << 30;
 
-/// Reads a patch of metadata, a JSON or TOML document of keys and values, as edits. Null removes a
+/// Reads a metadata patch as edits: a JSON or TOML document of keys and values, where null removes a
 /// key.
 pub fn read_patch(path: impl AsRef<Path>) -> Result<Vec<Edit>> {
     let path = path.as_ref();

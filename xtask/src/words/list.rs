@@ -22,11 +22,27 @@ pub(super) struct Exception {
     pub(super) because: &'static str,
 }
 
-pub(super) const EXCEPTIONS: &[Exception] = &[Exception {
-    file: "crates/ggmill-check/src/source.rs",
-    words: "refuses",
-    because: "a keyword of data/sources.txt",
-}];
+pub(super) const EXCEPTIONS: &[Exception] = &[
+    Exception {
+        file: "crates/ggmill-check/src/source.rs",
+        words: "refuses",
+        because: "a keyword of data/sources.txt",
+    },
+    Exception {
+        file: "crates/ggmill-cli/src/args.rs",
+        words: "the same",
+        because: "the help of a command",
+    },
+    Exception {
+        file: "crates/ggmill-cli/src/commands/estimate/mod.rs",
+        words: "whether",
+        because: "the help of an option",
+    },
+];
+
+/// Crates whose comments are not checked against [`COMMENTS`] until they are rewritten: `cargo xtask
+/// graph --pending` lists their findings.
+pub(super) const PENDING_CRATES: &[&str] = &["ggmill-arch", "ggmill-run"];
 
 const fn avoid(words: &'static str, instead: &'static str, because: &'static str) -> Avoided {
     Avoided { words, instead, because, fine_after: &[], fine_before: &[], is_opening: false }
@@ -199,15 +215,10 @@ pub(super) const MESSAGES: &[Avoided] = &[
     avoid("refuses", "rejects", "one term for one thing"),
 ];
 
-/// Words that comments in code avoid in addition, doc comments included. An entry moves here from
-/// [`PENDING`] when the whole tree keeps to it.
+/// Words that comments in code avoid in addition, doc comments included.
 pub(super) const COMMENTS: &[Avoided] = &[
     avoid("there is no third", "name the two", "a riddle"),
     avoid("as the case may be", "name the cases", "a riddle"),
-];
-
-/// Words that `cargo xtask graph --pending` lists; no test enforces them.
-pub(super) const PENDING: &[Avoided] = &[
     avoid("so many", "`count` of them, or the name of the number", "means a great many"),
     avoid("of its own", "own, separate, or leave it out", "a translated idiom"),
     avoid("of their own", "own, separate, or leave it out", "a translated idiom"),

@@ -1,4 +1,5 @@
-//! What tokenizers find hard, and what two threads gain: a table in Markdown.
+//! Measures inputs that are hard for tokenizers, and the speedup of two threads; prints a Markdown
+//! table.
 //!
 //! ```text
 //! tokenizer_extremes MODEL.gguf TEXT

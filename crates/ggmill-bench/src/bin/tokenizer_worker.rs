@@ -82,7 +82,7 @@ fn main() -> Done<()> {
     Ok(())
 }
 
-/// What one text takes, in nanoseconds for each round, and its tokens.
+/// The times for one text, in nanoseconds for each round, and its tokens.
 #[derive(Default)]
 struct Found {
     cold: Vec<u64>,
@@ -116,7 +116,7 @@ fn measure(pieces: &[&str], rounds: usize, load: &dyn Fn() -> Done<Tokenizer>) -
     Ok(found)
 }
 
-/// The text in parts of at most so many bytes, or as one.
+/// Divides a text into parts of at most `length` bytes; 0 is no limit.
 fn pieces(mut text: &str, length: usize) -> Vec<&str> {
     if length == 0 {
         return vec![text];

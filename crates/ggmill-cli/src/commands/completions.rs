@@ -1,4 +1,4 @@
-//! `ggmill completions`: lets a shell complete commands and options.
+//! `ggmill completions`: scripts for the completion of commands and options in a shell.
 
 use std::io::Write as _;
 
@@ -21,7 +21,7 @@ pub(crate) fn run(
     mut program: clap::Command,
     console: Console,
 ) -> Result<Status, Failure> {
-    // The generator panics where it cannot write; memory takes everything.
+    // The generator panics on a write error, which writing to memory does not have.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut program, "ggmill", &mut script);
     let mut out = console.bytes();

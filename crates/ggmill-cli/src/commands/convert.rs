@@ -1,24 +1,25 @@
-//! `ggmill convert`: a checkpoint becomes a GGUF file.
+//! `ggmill convert`: converts checkpoints, adapters and legacy files to GGUF, and GGUF files to
+//! checkpoints.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use ggmill::{Convert, ConvertSource};
-use ggmill_core::{FileType, GgmlType};
+use clap::ValueEnum;
+use ggmill::{Convert, ConvertSource, RestorePlan};
+use ggmill_convert::LegacyOptions;
+use ggmill_core::{FileType, GgmlType, RawStr};
+use ggmill_pipeline::ShardLimit;
 
-use crate::byte_size::byte_size;
 use crate::commands::quantize::{TypeArgs, target, with_types};
-use crate::commands::{convert_back, convert_legacy};
-use crate::console::Console;
-use crate::making::{print_planned, print_written};
+use crate::console::{Console, counted};
+use crate::files::{open_model, refuse_input, refuse_stream, shown};
+use crate::model_output::{
+    print_planned, print_written, probe_text, refuse_errors, summarize_findings,
+};
+use crate::options::{ShardLimitArgs, byte_size};
 use crate::outcome::{Failure, Status};
-use crate::outputs::refuse_stream;
-use crate::paths::shown;
 use crate::progress::Bars;
 use crate::remote;
-use crate::shard_limit::ShardLimitArgs;
-use crate::source::refuse_input;
-use crate::{checked, ran};
 
 /// Convert a model checkpoint to a GGUF file
 #[derive(Debug, clap::Args)]
@@ -150,12 +151,12 @@ pub(crate) struct Args {
     #[command(flatten, next_help_heading = "Metadata")]
     types: TypeArgs,
     #[command(flatten, next_help_heading = "Reverse conversion")]
-    back: convert_back::BackArgs,
+    back: BackArgs,
     #[command(flatten)]
-    legacy: convert_legacy::LegacyArgs,
+    legacy: LegacyArgs,
 }
 
-/// Takes a path that does not read like a type: a type in this place is a mistake.
+/// Parses the path of the output. Rejects the name of a type, which was probably meant as `--type`.
 fn output_path(text: &str) -> Result<PathBuf, String> {
     if conversion_type(text).is_ok() {
         return Err(format!(
@@ -165,7 +166,7 @@ fn output_path(text: &str) -> Result<PathBuf, String> {
     Ok(PathBuf::from(text))
 }
 
-/// Refuses a name that is not a type, and keeps it: the library parses it again.
+/// Checks the name of a type, and returns it unchanged: the library parses it again.
 fn conversion_type(name: &str) -> Result<String, String> {
     const PLAIN: [FileType; 4] = [FileType::F32, FileType::F16, FileType::BF16, FileType::Q8_0];
     let is_plain = name.parse().is_ok_and(|found| PLAIN.contains(&found));
@@ -182,7 +183,7 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
     }
     let builder = ggmill::convert(&args.src)?;
     match builder.source() {
-        ConvertSource::Gguf if args.back.is_given() => convert_back::run(back(args)?, console),
+        ConvertSource::Gguf if args.back.is_given() => restore(restore_request(args)?, console),
         ConvertSource::Legacy => convert(args, builder, console),
         _ if args.back.is_given() => Err(Failure::new(format_args!(
             "{}: not a GGUF file; --to converts only GGUF files",
@@ -239,26 +240,27 @@ fn convert(args: Args, builder: Convert<'_>, console: Console) -> Result<Status,
     if let Some(path) = &args.verify {
         builder = builder.logits(path)?;
     }
-    let place = Place { output: args.output.as_deref(), dry_run: args.dry_run, json: args.json };
-    run_planned(builder, place, &bars, console)
+    let options =
+        OutputOptions { output: args.output.as_deref(), dry_run: args.dry_run, json: args.json };
+    run_builder(builder, options, &bars, console)
 }
 
-/// Where the result of a conversion goes, and whether it is only printed.
+/// The options for the output of a conversion.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct OutputOptions<'a> {
     pub(crate) output: Option<&'a Path>,
     pub(crate) dry_run: bool,
     pub(crate) json: bool,
 }
 
 /// Plans a conversion, then prints the plan, or writes the file and prints what was written.
-pub(crate) fn run_planned(
+pub(crate) fn run_builder(
     builder: Convert<'_>,
-    place: Place<'_>,
+    options: OutputOptions<'_>,
     bars: &Bars,
     console: Console,
 ) -> Result<Status, Failure> {
-    let Place { output, dry_run, json } = place;
+    let OutputOptions { output, dry_run, json } = options;
     if let Some(output) = output {
         refuse_stream(output)?;
     }
@@ -266,30 +268,30 @@ pub(crate) fn run_planned(
     bars.clear();
     let has_vocabulary = planned.has_vocabulary();
     if dry_run {
-        // A plan that is refused is printed first.
+        // The plan is printed even if writing it would be refused.
         print_planned(&planned, json, console)?;
-        checked::refuse(&planned, console)?;
-        checked::tell(planned.reports(), has_vocabulary, console);
+        refuse_errors(&planned, console)?;
+        summarize_findings(planned.reports(), has_vocabulary, console);
         return planned.into_refusal().map_or(Ok(Status::Fine), |error| Err(error.into()));
     }
     if planned.refusal().is_none() {
-        checked::refuse(&planned, console)?;
+        refuse_errors(&planned, console)?;
     }
     let mut converted = planned.write()?;
     bars.clear();
     let status = print_written(&converted, json, console)?;
-    checked::tell(converted.reports(), has_vocabulary, console);
+    summarize_findings(converted.reports(), has_vocabulary, console);
     let Some(probe) = converted.verify()? else { return Ok(status) };
     let faults = probe.faults();
     let Some(path) = converted.paths().first() else { return Ok(status) };
     let mut out = console.text();
-    write!(out, "\n{}", ran::text(path, &probe, &faults))?;
+    write!(out, "\n{}", probe_text(path, &probe, &faults))?;
     out.flush()?;
     Ok(if faults.is_empty() { Status::Fine } else { Status::Findings })
 }
 
-/// What is asked for with a GGUF file.
-fn back(args: Args) -> Result<convert_back::Request, Failure> {
+/// Returns the request for a reverse conversion. Fails for options that it does not support.
+fn restore_request(args: Args) -> Result<RestoreRequest, Failure> {
     let ggml_type = match args.to.to_ascii_uppercase().as_str() {
         "AUTO" => None,
         "F32" => Some(GgmlType::F32),
@@ -322,7 +324,7 @@ fn back(args: Args) -> Result<convert_back::Request, Failure> {
             )));
         }
     }
-    Ok(convert_back::Request {
+    Ok(RestoreRequest {
         src: args.src,
         output: args.output,
         ggml_type,
@@ -333,4 +335,144 @@ fn back(args: Args) -> Result<convert_back::Request, Failure> {
         dry_run: args.dry_run,
         back: args.back,
     })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Safetensors,
+}
+
+/// The options of `ggmill convert --to safetensors`, the reverse conversion.
+#[derive(Debug, clap::Args)]
+struct BackArgs {
+    /// Convert a GGUF file back to a checkpoint: a directory with config.json, weights and
+    /// tokenizer
+    #[arg(long = "to", value_enum, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// The model class to write [default: the best match]
+    #[arg(long, value_name = "NAME", requires = "format")]
+    class: Option<String>,
+}
+
+impl BackArgs {
+    fn is_given(&self) -> bool {
+        self.format.is_some()
+    }
+}
+
+/// A reverse conversion: the options of [`Args`] that it supports.
+struct RestoreRequest {
+    src: PathBuf,
+    output: Option<PathBuf>,
+    /// The type of the tensors; `None` keeps their types.
+    ggml_type: Option<GgmlType>,
+    limit: Option<ShardLimit>,
+    no_vocab: bool,
+    vocab_only: bool,
+    arch_file: Vec<PathBuf>,
+    dry_run: bool,
+    back: BackArgs,
+}
+
+/// Converts a GGUF file back to a checkpoint.
+fn restore(request: RestoreRequest, console: Console) -> Result<Status, Failure> {
+    let model = open_model(&request.src)?;
+    let output = request.output.unwrap_or_else(|| default_output(&request.src));
+    let bars = Bars::new(console);
+    let shown_bars = bars.clone();
+    let mut builder = ggmill::restore(&model)?
+        .no_vocab(request.no_vocab)
+        .vocab_only(request.vocab_only)
+        .architectures(&request.arch_file)?
+        .on_progress(move |progress| shown_bars.show(progress));
+    if let Some(ggml_type) = request.ggml_type {
+        builder = builder.ggml_type(ggml_type);
+    }
+    if let Some(class) = request.back.class {
+        builder = builder.class(class);
+    }
+    if let Some(limit) = request.limit {
+        builder = builder.split(limit);
+    }
+    let notes = if request.dry_run {
+        let planned = builder.plan(&output)?;
+        print_restore_plan(&planned, &output, console)?;
+        planned.notes()
+    } else {
+        let restored = builder.write(&output)?;
+        bars.clear();
+        let class = if restored.class().is_empty() { "a tokenizer" } else { restored.class() };
+        console.note(format_args!("wrote {} ({})", shown(&output), RawStr::from(class)));
+        restored.notes().to_vec()
+    };
+    for note in notes {
+        console.tell(&note);
+    }
+    Ok(Status::Fine)
+}
+
+/// Prints the tensors and files of a planned checkpoint. Shapes are in the order of safetensors.
+fn print_restore_plan(
+    planned: &RestorePlan<'_>,
+    output: &Path,
+    console: Console,
+) -> Result<(), Failure> {
+    let restored = planned.checkpoint();
+    let mut out = console.text();
+    for tensor in &restored.tensors {
+        let extents = tensor.shape().dimensions().iter().rev().map(u64::to_string);
+        let shape = extents.collect::<Vec<_>>().join(" × ");
+        writeln!(out, "{}  {shape}  {}", RawStr::new(&tensor.name), tensor.ggml_type())?;
+    }
+    if !restored.tensors.is_empty() {
+        writeln!(out, "(shapes as in safetensors: rows first, the reverse of those in GGUF)")?;
+    }
+    for (name, content) in &restored.files {
+        writeln!(out, "{name}  {} bytes", content.len())?;
+    }
+    for (name, tensors) in planned.shards() {
+        writeln!(out, "{name}  {}", counted(tensors, "tensor"))?;
+    }
+    let class = RawStr::from(&*restored.class);
+    if restored.class.is_empty() {
+        writeln!(out, "{}: would contain only a tokenizer; nothing was written", shown(output))?;
+    } else {
+        writeln!(
+            out,
+            "{}: would be a checkpoint of class {class}; nothing was written",
+            shown(output)
+        )?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Returns the directory for a checkpoint: the name of the file without its extension.
+fn default_output(src: &Path) -> PathBuf {
+    PathBuf::from(src.file_stem().unwrap_or("checkpoint".as_ref()))
+}
+
+/// The options for legacy files: hyperparameters that these files do not store.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Legacy files (values that they do not store)")]
+struct LegacyArgs {
+    /// Context length in tokens: 2048 for LLaMA, 4096 for LLaMA 2
+    #[arg(long, value_name = "N", default_value_t = 2048)]
+    context_length: u32,
+    /// RMS norm epsilon: 1e-6 for LLaMA, 1e-5 for LLaMA 2; the default is that of llama.cpp's
+    /// legacy converter
+    #[arg(long, value_name = "X", default_value_t = 5e-6)]
+    eps: f32,
+    /// Number of KV heads, if there are fewer KV heads than attention heads: 8 for LLaMA 2 70B
+    #[arg(long, value_name = "N")]
+    kv_heads: Option<u32>,
+}
+
+impl LegacyArgs {
+    fn options(&self) -> LegacyOptions {
+        let mut options = LegacyOptions::default();
+        options.context_length = self.context_length;
+        options.rms_norm_epsilon = self.eps;
+        options.head_count_kv = self.kv_heads;
+        options
+    }
 }

@@ -1,4 +1,4 @@
-//! `ggmill detokenize`: the text of tokens.
+//! `ggmill detokenize`: converts token IDs to text.
 
 use std::io::{self, BufReader, IsTerminal as _, Read as _, Write};
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ use ggmill_tokenizer::{DecodeOptions, Decoder};
 
 use super::tokenize::each_line;
 use crate::console::Console;
+use crate::files::open_tokenizer;
 use crate::outcome::{Failure, Status};
-use crate::tokenizer::open_tokenizer;
 
 /// Convert token IDs to text with a model's vocabulary
 #[derive(Debug, clap::Args)]
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     }
     let mut decoder = Decoder::new(&tokenizer, &options);
     let mut text = Vec::new();
-    let mut out = Shown { out: Box::new(console.bytes()), escapes: console.width().is_some() };
+    let mut out = TextOutput { out: Box::new(console.bytes()), escapes: console.width().is_some() };
     if args.ids.is_empty() && io::stdin().is_terminal() {
         return Err(Failure::new("expected token IDs")
             .with_hint(Some("ggmill detokenize model.gguf 15043 29892 3186".to_owned())));
@@ -82,16 +82,16 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
                     decoder.push(id, &mut text).map_err(Failure::new)?;
                 }
             }
-            out.give(&mut text)?;
+            out.write(&mut text)?;
             out.out.flush()?;
         }
         if let Some(id) = numbers.push(b' ')? {
             decoder.push(id, &mut text).map_err(Failure::new)?;
         }
     } else {
-        for given in &args.ids {
+        for arg in &args.ids {
             let mut numbers = Numbers::default();
-            for byte in given.bytes().chain([b' ']) {
+            for byte in arg.bytes().chain([b' ']) {
                 if let Some(id) = numbers.push(byte)? {
                     decoder.push(id, &mut text).map_err(Failure::new)?;
                 }
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         }
     }
     decoder.finish(&mut text);
-    out.give(&mut text)?;
+    out.write(&mut text)?;
     if out.escapes {
         out.out.write_all(b"\n")?;
     }
@@ -108,13 +108,14 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 }
 
 /// Writes text unchanged, or escaped except for line breaks if the output is a terminal.
-struct Shown {
+struct TextOutput {
     out: Box<dyn Write>,
     escapes: bool,
 }
 
-impl Shown {
-    fn give(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
+impl TextOutput {
+    /// Writes the text, and clears it.
+    fn write(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
         if self.escapes {
             for (number, line) in text.split(|&byte| byte == b'\n').enumerate() {
                 write!(self.out, "{}{}", if number > 0 { "\n" } else { "" }, RawStr::new(line))?;
@@ -127,13 +128,14 @@ impl Shown {
     }
 }
 
-/// Reads numbers between spaces, commas and brackets, byte by byte.
+/// Parses token IDs that are separated by spaces, commas and brackets, byte by byte.
 #[derive(Debug, Default)]
 struct Numbers {
     digits: String,
 }
 
 impl Numbers {
+    /// Adds a byte, and returns the ID that it ends.
     fn push(&mut self, byte: u8) -> Result<Option<u32>, Failure> {
         /// The maximum number of digits of an ID.
         const LONGEST: usize = 20;

@@ -1,4 +1,4 @@
-//! `ggmill diff`: what two models do not have in common.
+//! `ggmill diff`: compares two models.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -8,10 +8,9 @@ use ggmill_inspect::{json as inspect_json, text as inspect_text};
 use ggmill_text::Glob;
 
 use crate::console::Console;
+use crate::files::{open_model, shown};
 use crate::outcome::{Failure, Status};
-use crate::paths::shown;
 use crate::progress::{Bars, with_bars};
-use crate::source::open_model;
 
 /// Compare two models: metadata, tensors and tensor values
 #[derive(Debug, clap::Args)]

@@ -12,12 +12,11 @@ use ggmill_core::{Model, RawStr, keys};
 use ggmill_inspect::explain::{self, key_page};
 use ggmill_run::{GraphSource, Program};
 
-use crate::arch_file::{ARCH_FILE_HINT, catalogue};
 use crate::console::Console;
+use crate::files::{file_name, open, shown};
+use crate::hints::ARCH_FILE_HINT;
 use crate::outcome::{Failure, Status};
-use crate::paths::{file_name, shown};
 use crate::remote;
-use crate::source::open;
 
 /// Explain a rule of `check`, a tensor or metadata type, a standard key, or an architecture
 #[derive(Debug, clap::Args)]
@@ -56,7 +55,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let catalogue = catalogue(&args.arch_file)?;
+    let catalogue = ggmill::catalogue(&args.arch_file)?;
     if args.graph || args.description {
         let topic = args.topic.as_deref().unwrap_or_default().trim();
         let text = if args.description {

@@ -1,4 +1,4 @@
-//! `ggmill extract`: tensors and metadata out of a model.
+//! `ggmill extract`: writes tensors or metadata of a model to files.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,11 @@ use clap::ValueEnum;
 use ggmill::{Extract, ExtractFormat};
 use ggmill_text::Glob;
 
-use crate::console::Console;
-use crate::counted::counted;
-use crate::making::{print_planned, print_written};
+use crate::console::{Console, counted};
+use crate::files::{check_output, open_model, shown};
+use crate::model_output::{print_planned, print_written};
 use crate::outcome::{Failure, Status};
-use crate::outputs::look_ahead;
-use crate::paths::shown;
 use crate::progress::{Bars, with_bars};
-use crate::source::open_model;
 
 /// Extract tensors or metadata from a model
 #[derive(Debug, clap::Args)]
@@ -85,7 +82,7 @@ impl Args {
         }
     }
 
-    /// Whether the output is a directory with a file for each tensor.
+    /// Returns `true` if the output is a directory with a file for each tensor.
     fn is_directory(&self) -> bool {
         let last = self.output.as_os_str().as_encoded_bytes().last();
         self.output.is_dir() || last.is_some_and(|&last| std::path::is_separator(last.into()))
@@ -100,7 +97,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     // The files in a directory are checked when their names are known.
     let is_directory = format == ExtractFormat::Npy && args.is_directory();
     if !is_text && !is_directory {
-        look_ahead(&args.output, std::slice::from_ref(&args.file), args.force)?;
+        check_output(&args.output, std::slice::from_ref(&args.file), args.force)?;
     }
     let bars = Bars::new(console);
     let builder = ggmill::extract(&open_model(&args.file)?)?

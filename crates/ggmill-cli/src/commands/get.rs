@@ -1,4 +1,4 @@
-//! `ggmill get`: one metadata value, for other programs.
+//! `ggmill get`: prints one metadata value in raw form.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -8,9 +8,8 @@ use ggmill_edit::value_json;
 use ggmill_inspect::{RawValueError, raw_value};
 
 use crate::console::Console;
+use crate::files::{open_partial, shown};
 use crate::outcome::{Failure, Status};
-use crate::paths::shown;
-use crate::source::open_partial;
 
 /// Print one metadata value in raw form
 #[derive(Debug, clap::Args)]
@@ -34,17 +33,17 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let (model, cut) = open_partial(&args.file, false)?;
-    let value = match (model.value(&args.key), cut) {
+    let (model, truncation) = open_partial(&args.file, false)?;
+    let value = match (model.value(&args.key), truncation) {
         (value, None) => value?,
-        // The part of the file that exists has the value.
-        (Ok(value), Some(cut)) => {
-            if let Failure::Refused { message, .. } = &cut {
+        // The readable part of the file has the value.
+        (Ok(value), Some(truncation)) => {
+            if let Failure::Refused { message, .. } = &truncation {
                 console.warn(message);
             }
             value
         }
-        (Err(_), Some(cut)) => return Err(cut),
+        (Err(_), Some(truncation)) => return Err(truncation),
     };
     if args.json {
         let mut out = console.bytes();

@@ -1,4 +1,4 @@
-//! `ggmill graft`: a model with tensors and metadata of others.
+//! `ggmill graft`: inserts tensors and metadata of other files into a model.
 
 use std::path::{Path, PathBuf};
 
@@ -7,11 +7,10 @@ use ggmill_text::Glob;
 
 use crate::commands::repack::Form;
 use crate::console::Console;
-use crate::making::make;
+use crate::files::{check_output, open_model};
+use crate::model_output::make;
 use crate::outcome::{Failure, Status};
-use crate::outputs::look_ahead;
 use crate::progress::{Bars, with_bars};
-use crate::source::open_model;
 
 /// Insert tensors and metadata into a model, or remove, rename or reorder existing tensors
 #[derive(Debug, clap::Args)]
@@ -72,28 +71,28 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// A donor as it is typed: a file, and the name of the tensor that it has.
-struct Named {
+/// A donor: a file, and the name that its tensor gets in the model.
+struct Donor {
     path: PathBuf,
     target: Option<String>,
 }
 
-impl Named {
-    /// A file may have a `=` in its name; one that exists is meant.
-    fn parse(typed: &Path) -> Self {
-        let split = typed.to_str().and_then(|text| text.split_once('='));
-        match split.filter(|(name, file)| !name.is_empty() && !file.is_empty() && !typed.exists()) {
+impl Donor {
+    /// Parses `[NAME=]FILE`. If a file with the whole argument as its name exists, it is the donor.
+    fn parse(arg: &Path) -> Self {
+        let split = arg.to_str().and_then(|text| text.split_once('='));
+        match split.filter(|(name, file)| !name.is_empty() && !file.is_empty() && !arg.exists()) {
             Some((name, file)) => Self { path: file.into(), target: Some(name.to_owned()) },
-            None => Self { path: typed.to_owned(), target: None },
+            None => Self { path: arg.to_owned(), target: None },
         }
     }
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let donors: Vec<Named> = args.donors.iter().map(|typed| Named::parse(typed)).collect();
+    let donors: Vec<Donor> = args.donors.iter().map(|arg| Donor::parse(arg)).collect();
     let files: Vec<PathBuf> =
         donors.iter().map(|donor| &donor.path).chain([&args.file]).cloned().collect();
-    look_ahead(&args.output, &files, args.force)?;
+    check_output(&args.output, &files, args.force)?;
     let bars = Bars::new(console);
     let mut builder = ggmill::graft(&open_model(&args.file)?)?
         .overwrite(args.force)

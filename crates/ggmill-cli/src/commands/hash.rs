@@ -1,4 +1,4 @@
-//! `ggmill hash`: what the weights are, and whether they are what a manifest says.
+//! `ggmill hash`: hashes weights, or verifies them against a manifest.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -9,12 +9,10 @@ use ggmill_text::LosslessStr;
 use serde_json::json;
 
 use crate::console::Console;
-use crate::each::each;
-use crate::outcome::{Failure, Status};
-use crate::paths::shown;
+use crate::files::{open_model, shown};
+use crate::outcome::{Failure, Status, each};
 use crate::progress::{Bars, with_bars};
 use crate::remote;
-use crate::source::open_model;
 
 /// Hash a model's weights, per tensor and in total, or verify them against a manifest
 #[derive(Debug, clap::Args)]
@@ -83,7 +81,7 @@ impl Args {
     }
 }
 
-/// Hashes each model. If one cannot be read, the others are hashed nevertheless.
+/// Hashes each model, and continues after one that cannot be read.
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let read = |path| HashList::read(path).map(|list| (path, list));
     let list = args.check.as_deref().map(read).transpose()?;
@@ -123,7 +121,7 @@ fn hash_one(
     finish(&report, path, list, args, console)
 }
 
-/// Checks a file against the SHA-256 of its bytes.
+/// Verifies the SHA-256 of a whole file against a list of sha256sum.
 fn check_file(
     file: &Path,
     args: &Args,
@@ -137,7 +135,7 @@ fn check_file(
     finish(&report, file, Some((list, &[HashKind::Sha256])), args, console)
 }
 
-/// Prints hashes, and the verdict of the list they were compared with.
+/// Prints hashes and the result of the verification, and returns the status.
 fn finish(
     report: &HashReport<'_>,
     file: &Path,
@@ -153,7 +151,7 @@ fn finish(
     Ok(if holds { Status::Fine } else { Status::Findings })
 }
 
-/// A list of hashes that lines were compared with, and the result.
+/// The list that hashes were verified against, and the result.
 #[derive(Clone, Copy)]
 struct Checked<'a> {
     path: &'a Path,
@@ -194,7 +192,7 @@ fn print_text(
         write!(out, "{:<8}  {}  {file}", line.kind, line.digest)?;
         match &line.subject {
             HashSubject::Tensor(tensor) => write!(out, ":{tensor}")?,
-            // It comes from the manifest, where it was shown once already.
+            // A name in the manifest, which may have been escaped when it was written.
             HashSubject::Unknown(tensor) => write!(out, ":{}", tensor.escape_debug())?,
             HashSubject::File => write!(out, " (whole file)")?,
             _ => {}
@@ -216,7 +214,7 @@ fn print_text(
     Ok(())
 }
 
-/// The schema of `docs/formats/hash.md`.
+/// Writes hashes as JSON: see `docs/formats/hash.md`.
 fn print_json(
     out: &mut dyn Write,
     lines: &[HashLine<'_>],

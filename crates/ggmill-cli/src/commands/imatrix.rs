@@ -1,4 +1,4 @@
-//! `ggmill imatrix`: shows, merges and converts importance matrices; `make` measures one.
+//! `ggmill imatrix`: measures, shows, merges and converts importance matrices.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use ggmill::{WrittenImatrix, merge_imatrices};
 use ggmill_core::RawStr;
 use ggmill_quantize::{Imatrix, ImatrixEntry, ImatrixForm};
+use ggmill_run::Matrices;
 
-use super::imatrix_make;
 use crate::console::Console;
+use crate::files::{open_model, refuse_stream, shown};
+use crate::options::{RunArgs, TextArgs, with_run};
 use crate::outcome::{Failure, Status};
-use crate::outputs::refuse_stream;
-use crate::paths::shown;
+use crate::progress::Bars;
 
 /// Make, show, merge and convert importance matrices
 #[derive(Debug, clap::Args)]
@@ -24,7 +25,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// Measure the importance matrix of a model over a text
-    Make(imatrix_make::Args),
+    Make(Make),
     /// Show the datasets and the entries of an importance matrix
     Show(Show),
     /// Merge importance matrices, as llama-imatrix --in-file does
@@ -41,7 +42,7 @@ formats can be mixed.")]
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub(super) enum Format {
+enum Format {
     Gguf,
     Dat,
 }
@@ -101,7 +102,7 @@ struct Writing {
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     match &args.command {
-        Command::Make(make) => imatrix_make::run(make, console),
+        Command::Make(make) => run_make(make, console),
         Command::Show(show) => run_show(show, console),
         Command::Merge(merge) => run_merge(&merge.files, &merge.output, &merge.writing, console),
         Command::Convert(convert) => run_merge(
@@ -141,12 +142,12 @@ fn run_merge(
     if let Some(format) = writing.output_format {
         builder = builder.form(format.into());
     }
-    tell(console, &builder.write(output)?);
+    print_written(console, &builder.write(output)?);
     Ok(Status::Fine)
 }
 
-/// Prints the notes about a matrix that was written, and where it is.
-pub(super) fn tell(console: Console, written: &WrittenImatrix) {
+/// Prints the notes about a matrix that was written, its path and its size.
+fn print_written(console: Console, written: &WrittenImatrix) {
     written.notes().iter().for_each(|note| console.tell(note));
     let named = if written.form() == ImatrixForm::Legacy { "the legacy format" } else { "GGUF" };
     console.note(format_args!(
@@ -157,7 +158,7 @@ pub(super) fn tell(console: Console, written: &WrittenImatrix) {
     ));
 }
 
-fn form(imatrix: &Imatrix) -> &'static str {
+fn format_name(imatrix: &Imatrix) -> &'static str {
     match imatrix.form() {
         ImatrixForm::Gguf => "GGUF",
         ImatrixForm::Legacy => "legacy",
@@ -189,7 +190,8 @@ fn counts(entry: &ImatrixEntry) -> String {
 }
 
 fn table(out: &mut dyn Write, imatrix: &Imatrix) -> io::Result<()> {
-    writeln!(out, "{} importance matrix, {} entries", form(imatrix), imatrix.entries().len())?;
+    let entries = imatrix.entries().len();
+    writeln!(out, "{} importance matrix, {entries} entries", format_name(imatrix))?;
     for name in imatrix.datasets() {
         writeln!(out, "measured on  {name}")?;
     }
@@ -249,11 +251,95 @@ fn json(out: &mut dyn Write, imatrix: &Imatrix) -> io::Result<()> {
     };
     let shown = serde_json::json!({
         "schema": "ggmill.imatrix/1",
-        "form": form(imatrix).to_ascii_lowercase(),
+        "form": format_name(imatrix).to_ascii_lowercase(),
         "datasets": imatrix.datasets().map(|name| name.to_string_lossy().into_owned()).collect::<Vec<_>>(),
         "chunk_count": imatrix.chunk_count(),
         "chunk_size": imatrix.chunk_size(),
         "entries": imatrix.entries().map(entry).collect::<Vec<_>>(),
     });
     ggmill_text::json::write_pretty(out, &shown)
+}
+
+#[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
+#[command(after_help = "\
+Examples:
+  ggmill imatrix make model-F16.gguf --text calibration.txt -o imatrix.gguf
+  ggmill imatrix make model-F16.gguf --text t.txt -o imatrix.gguf --resume
+  ggmill imatrix make model.gguf --text t.txt --chunks 50 -o a.gguf
+  ggmill imatrix make model.gguf --text t.txt --from-chunk 50 -o b.gguf
+  ggmill imatrix merge a.gguf b.gguf -o imatrix.gguf   # combine parts
+
+The rules are those of llama-imatrix: only the matrices of blocks are measured unless --process-output \
+or --all-matrices is given, and experts are weighted by how often each was chosen. The model is computed in F32 from the weights in the file, on \
+the CPU; the result does not depend on the number of threads or on --memory.")]
+struct Make {
+    /// The model: a file, or any shard of a split model
+    #[arg(value_name = "MODEL")]
+    file: PathBuf,
+    #[command(flatten)]
+    text: TextArgs,
+    /// The importance matrix to write
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// The format to write [default: dat if OUT ends in .dat, else gguf]
+    #[arg(long, value_name = "FORM", value_enum)]
+    output_format: Option<Format>,
+    /// Use at most N chunks
+    #[arg(long, value_name = "N")]
+    chunks: Option<usize>,
+    /// Skip the first N chunks of the text
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    from_chunk: usize,
+    /// If OUT exists, continue after the chunks that it contains; the text, --from-chunk and --ctx
+    /// must be those of the interrupted run
+    #[arg(long)]
+    resume: bool,
+    /// Write OUT after every N chunks
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    save_every: usize,
+    /// Also measure output.weight
+    #[arg(long)]
+    process_output: bool,
+    /// Measure every matrix, also those outside the blocks that llama-imatrix never measures, such as
+    /// token embeddings that serve as the output matrix
+    #[arg(long, conflicts_with = "process_output")]
+    all_matrices: bool,
+    /// Replace OUT if it exists
+    #[arg(long, conflicts_with = "resume")]
+    force: bool,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+impl Make {
+    fn matrices(&self) -> Matrices {
+        match (self.all_matrices, self.process_output) {
+            (true, _) => Matrices::All,
+            (false, true) => Matrices::BlocksAndOutput,
+            (false, false) => Matrices::Blocks,
+        }
+    }
+}
+
+fn run_make(args: &Make, console: Console) -> Result<Status, Failure> {
+    refuse_stream(&args.output)?;
+    let model = open_model(&args.file)?;
+    let bars = Bars::new(console);
+    let (shown, told) = (bars.clone(), bars.clone());
+    let mut builder = ggmill::imatrix(&model)?
+        .matrices(args.matrices())
+        .resume(args.resume)
+        .save_every(args.save_every)
+        .overwrite(args.force)
+        .on_progress(move |progress| shown.show(progress))
+        .on_note(move |note| told.tell(note));
+    if let Some(format) = args.output_format {
+        builder = builder.form(format.into());
+    }
+    let text = args.text.run_text().skip(args.from_chunk).chunks(args.chunks);
+    let written = with_run!(&args.run, text, builder).write(&args.output)?;
+    bars.clear();
+    print_written(console, &written);
+    Ok(Status::Fine)
 }

@@ -1,4 +1,4 @@
-//! `ggmill index`: tables of the files, tensors and metadata of many models.
+//! `ggmill index`: writes tables of the files, tensors and metadata of many models.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -9,13 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ggmill_inspect::index::IndexOutcome;
 
-use crate::console::Console;
-use crate::counted::counted;
+use crate::console::{Console, counted};
 use crate::hints;
 use crate::outcome::{Failure, Status};
 use crate::progress::Bars;
 use crate::remote;
-use crate::text_file::read_text;
+use ggmill::read_text;
 
 /// The maximum size of a list of files, in bytes.
 const MAX_LIST: u64 = 256 << 20;
@@ -103,7 +102,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     report(&outcome, args, console)
 }
 
-/// Returns the failure of an index on standard output, which its reader may have closed.
+/// Converts an error of an index on standard output: its reader may have closed the pipe.
 fn not_printed(error: ggmill::Error) -> Failure {
     match error.os_code() {
         Some(code) if error.kind_name() == "index" => io::Error::from_raw_os_error(code).into(),

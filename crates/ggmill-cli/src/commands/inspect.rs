@@ -1,20 +1,22 @@
-//! `ggmill inspect`: the content of files.
+//! `ggmill inspect`: shows the content of GGUF files and legacy files.
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use ggmill::Note;
 use ggmill_core::{Model, RawStr};
 use ggmill_inspect::{FileKind, Selection, json, markdown, notices, text};
-use ggmill_text::Glob;
+use ggmill_pipeline::Checkpoint as _;
+use ggmill_pipeline::formats::Legacy;
+use ggmill_text::{Glob, LosslessStr, json as safe_json};
+use ggmill_tokenizer::{Attributes, Kind, Tokenizer};
+use serde_json::json;
 
-use crate::commands::{legacy_listing, vocabulary};
-use crate::console::Console;
-use crate::each::each;
-use crate::journal::warn_of_journal;
-use crate::outcome::{Failure, Status};
-use crate::paths::shown;
-use crate::source::{open_partial, what_it_is};
+use crate::console::{Console, counted};
+use crate::files::{kind_of_file, open_partial, open_tokenizer, shown};
+use crate::outcome::{Failure, Status, each};
 
 /// The maximum number of warnings: a hostile file can have a million.
 const MAX_WARNINGS: usize = 20;
@@ -83,8 +85,8 @@ pub(crate) struct Config {
     selection: Selection,
     full: bool,
     format: Format,
-    /// Whether to end with the options that show the rest.
-    tells_of_rest: bool,
+    /// If true, the last line names the options that show the rest.
+    names_options: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +97,7 @@ enum Format {
 }
 
 impl Config {
-    /// Without options, text is a summary; JSON and Markdown have everything.
+    /// Resolves the arguments. Without options, text is a summary; JSON and Markdown have everything.
     fn of(args: Args) -> Result<Self, Failure> {
         let mut files = args.files;
         let asked_for_tensors = args.tensors.is_some();
@@ -126,7 +128,7 @@ impl Config {
             selection,
             full: args.full,
             format,
-            tells_of_rest: !is_selected && !everything,
+            names_options: !is_selected && !everything,
         })
     }
 }
@@ -165,7 +167,7 @@ pub(crate) fn run(args: Args, console: Console) -> Result<Status, Failure> {
             return Err(no_file("--vocab '*ing'"));
         }
         let glob = glob.map_or_else(|| "*".parse().map_err(Failure::new), Ok)?;
-        return each(&files, console, |_, file| vocabulary::print(file, &glob, args.json, console));
+        return each(&files, console, |_, file| print_tokens(file, &glob, args.json, console));
     }
     inspect(&Config::of(args)?, console)
 }
@@ -176,7 +178,7 @@ pub(crate) fn run_all(mut args: Args, console: Console) -> Result<Status, Failur
     run(args, console)
 }
 
-/// Shows each file. If one cannot be opened, the others are shown nevertheless.
+/// Shows each file, and continues after one that cannot be opened.
 fn inspect(config: &Config, console: Console) -> Result<Status, Failure> {
     each(&config.files, console, |number, file| {
         if config.files.len() > 1 && !matches!(config.format, Format::Json) {
@@ -192,14 +194,16 @@ fn inspect(config: &Config, console: Console) -> Result<Status, Failure> {
 }
 
 fn inspect_one(file: &Path, config: &Config, console: Console) -> Result<Status, Failure> {
-    if let Some(FileKind::LegacyGgml { magic: "GGML" | "GGMF" | "GGJT", .. }) = what_it_is(file) {
-        return legacy_listing::show(file, matches!(config.format, Format::Json), console);
+    if let Some(FileKind::LegacyGgml { magic: "GGML" | "GGMF" | "GGJT", .. }) = kind_of_file(file) {
+        return show_legacy(file, matches!(config.format, Format::Json), console);
     }
-    warn_of_journal(file, console);
-    let (model, broken) = open_partial(file, config.alone)?;
+    if ggmill_io::pending_journal(file).is_some() {
+        console.tell(&Note::Interrupted(file.to_owned()));
+    }
+    let (model, truncation) = open_partial(file, config.alone)?;
     let model = model.core();
-    if broken.is_none() {
-        warn(model, console);
+    if truncation.is_none() {
+        print_notices(model, console);
     }
     match config.format {
         Format::Json => {
@@ -220,7 +224,7 @@ fn inspect_one(file: &Path, config: &Config, console: Console) -> Result<Status,
                 .with_full(config.full);
             let mut out = console.text();
             text::write(&mut out, model, &config.selection, &options)?;
-            if config.tells_of_rest {
+            if config.names_options {
                 let counted = |count: usize, one: &str, several: &str| {
                     format!("{count} {}", if count == 1 { one } else { several })
                 };
@@ -235,8 +239,8 @@ fn inspect_one(file: &Path, config: &Config, console: Console) -> Result<Status,
             out.flush()?;
         }
     }
-    let status = unmatched(model, &config.selection, console);
-    broken.map_or(Ok(status), Err)
+    let status = warn_of_unmatched(model, &config.selection, console);
+    truncation.map_or(Ok(status), Err)
 }
 
 /// Prints the summary of a file that was just written, except with `--quiet`.
@@ -251,13 +255,13 @@ pub(crate) fn summarize(file: &Path, console: Console) -> Result<Status, Failure
             selection: Selection::summary(),
             full: false,
             format: Format::Text,
-            tells_of_rest: false,
+            names_options: false,
         },
         console,
     )
 }
 
-fn warn(model: &Model, console: Console) {
+fn print_notices(model: &Model, console: Console) {
     let notices = notices(model);
     for notice in notices.iter().take(MAX_WARNINGS) {
         console.warn(notice);
@@ -269,20 +273,20 @@ fn warn(model: &Model, console: Console) {
 
 /// Warns about patterns that match nothing, and suggests a wider one. If no pattern matches anything,
 /// the status is [`Status::Findings`].
-fn unmatched(model: &Model, selection: &Selection, console: Console) -> Status {
+fn warn_of_unmatched(model: &Model, selection: &Selection, console: Console) -> Status {
     let key = |glob: &Glob| model.metadata().iter().any(|entry| glob.matches(entry.key()));
     let name = |glob: &Glob| model.tensors().iter().any(|tensor| glob.matches(tensor.name()));
-    let (mut found, mut missed) = (0, 0);
+    let (mut matched, mut unmatched) = (0, 0);
     for (what, globs, matches) in [
         ("key", &selection.keys, &key as &dyn Fn(&Glob) -> bool),
         ("tensor", &selection.names, &name),
     ] {
         for glob in globs {
             if matches(glob) {
-                found += 1;
+                matched += 1;
                 continue;
             }
-            missed += 1;
+            unmatched += 1;
             let text = glob.to_string();
             let wider = (!text.contains(['*', '?', '['])).then(|| format!("*{text}*"));
             let wider = wider.filter(|wider| wider.parse().is_ok_and(|wider| matches(&wider)));
@@ -291,5 +295,167 @@ fn unmatched(model: &Model, selection: &Selection, console: Console) -> Status {
             console.warn(format_args!("no {what} matches {:?}{hint}", RawStr::from(&*text)));
         }
     }
-    if missed > 0 && found == 0 { Status::Findings } else { Status::Fine }
+    if unmatched > 0 && matched == 0 { Status::Findings } else { Status::Fine }
+}
+
+/// Prints the content of a legacy file.
+fn show_legacy(path: &Path, as_json: bool, console: Console) -> Result<Status, Failure> {
+    let legacy = Legacy::open(path).map_err(Failure::new)?;
+    let tensors = || {
+        legacy.tensors().iter().enumerate().map(|(number, tensor)| {
+            (tensor, legacy.place(number).unwrap_or_default(), legacy.block_note(number))
+        })
+    };
+    if as_json {
+        let tensors: Vec<_> = tensors()
+            .map(|(tensor, (offset, size), note)| {
+                json!({
+                    "name": tensor.name().to_string_lossy(), "type": tensor.ggml_type.to_string(), "shape": tensor.shape.dimensions(),
+                    "offset": offset, "size": size, "blocks": note,
+                })
+            })
+            .collect();
+        let parameters: serde_json::Map<_, _> = legacy
+            .parameters()
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), json!(value)))
+            .collect();
+        let document = json!({
+            "schema": "ggmill.legacy/1", "container": legacy.container().to_string(), "family": legacy.family().to_string(),
+            "parameters": parameters, "vocabulary": legacy.vocabulary().len(), "tensors": tensors,
+        });
+        let mut out = console.bytes();
+        ggmill_text::json::write_pretty(&mut out, &document)?;
+        out.flush()?;
+        return Ok(Status::Fine);
+    }
+    let mut out = console.text();
+    writeln!(
+        out,
+        "{}\n  {} of {}, legacy format",
+        shown(path),
+        legacy.container(),
+        legacy.family()
+    )?;
+    for (name, value) in legacy.parameters() {
+        writeln!(out, "  {name:<14} {value}")?;
+    }
+    if legacy.vocabulary().len() > 0 {
+        let some: Vec<String> = legacy
+            .vocabulary()
+            .skip(259)
+            .take(5)
+            .map(|(token, _)| format!("{:?}", RawStr::new(token)))
+            .collect();
+        let some =
+            if some.is_empty() { String::new() } else { format!(": … {} …", some.join(" ")) };
+        let tokens = counted(legacy.vocabulary().len(), "token");
+        writeln!(out, "  {:<14} {tokens}{some}", "vocabulary")?;
+    }
+    writeln!(out, "\nTensors · {}", legacy.tensors().len())?;
+    let width = legacy
+        .tensors()
+        .iter()
+        .map(|tensor| tensor.name().to_string().chars().count())
+        .max()
+        .unwrap_or(0);
+    for (tensor, (offset, size), note) in tensors() {
+        let note = note.map(|note| format!("  ({note})")).unwrap_or_default();
+        writeln!(
+            out,
+            "  {:<width$}  {:<14} {:<5} {size:>12} bytes at {offset:#x}{note}",
+            tensor.name().to_string(),
+            tensor.shape.to_string(),
+            tensor.ggml_type
+        )?;
+    }
+    out.flush()?;
+    Ok(Status::Fine)
+}
+
+/// Prints the tokens whose text in the file, or whose decoded text, matches a pattern.
+fn print_tokens(
+    file: &Path,
+    glob: &Glob,
+    as_json: bool,
+    console: Console,
+) -> Result<Status, Failure> {
+    let tokenizer = open_tokenizer(file, None, console)?;
+    let vocabulary = tokenizer.vocabulary();
+    if vocabulary.kind() == Kind::None {
+        console.warn(format_args!(
+            "{}: according to tokenizer.ggml.model there is no tokenizer, so the tokens have no \
+             text",
+            shown(file)
+        ));
+        return Ok(Status::Findings);
+    }
+    let matches_all = glob.as_str() == "*";
+    let ids = (0..vocabulary.len()).filter(|&id| {
+        let matches =
+            |text: Option<&[u8]>| text.is_some_and(|text| glob.matches(RawStr::new(text)));
+        matches_all || matches(vocabulary.text(id)) || matches(tokenizer.piece(id))
+    });
+    let mut count = 0u32;
+    if as_json {
+        let mut out = console.bytes();
+        out.write_all(b"[")?;
+        for id in ids {
+            write!(out, "{}\n  ", if count > 0 { "," } else { "" })?;
+            count += 1;
+            let token = json!({
+                "id": id,
+                "text": LosslessStr(RawStr::new(vocabulary.text(id).unwrap_or_default())),
+                "type": attribute_names(&tokenizer, id),
+                "score": vocabulary.score(id),
+                "bytes_hex": hex(tokenizer.piece(id).unwrap_or_default()),
+            });
+            safe_json::write(&mut out, &token)?;
+        }
+        out.write_all(b"\n]\n")?;
+        out.flush()?;
+    } else {
+        let mut out = console.text();
+        for id in ids {
+            count += 1;
+            let text = RawStr::new(vocabulary.text(id).unwrap_or_default());
+            let bytes = RawStr::new(tokenizer.piece(id).unwrap_or_default());
+            let attributes = attribute_names(&tokenizer, id).join(" ");
+            let score = vocabulary.score(id);
+            let text = format!("{text:?}");
+            writeln!(out, "{id:>7}  {attributes:<14} {score:>10}  {text:<24} {bytes:?}")?;
+        }
+        out.flush()?;
+    }
+    if count == 0 {
+        console.warn(format_args!("no token matches {:?}", RawStr::from(glob.as_str())));
+        return Ok(Status::Findings);
+    }
+    Ok(Status::Fine)
+}
+
+/// Returns the names of the attributes of a token.
+fn attribute_names(tokenizer: &Tokenizer, id: u32) -> Vec<&'static str> {
+    let attributes = tokenizer.vocabulary().attributes(id);
+    let mut names = Vec::new();
+    for (attribute, name) in [
+        (Attributes::NORMAL, "normal"),
+        (Attributes::UNKNOWN, "unknown"),
+        (Attributes::CONTROL, "control"),
+        (Attributes::USER_DEFINED, "user-defined"),
+        (Attributes::UNUSED, "unused"),
+        (Attributes::BYTE, "byte"),
+    ] {
+        if attributes.contains(attribute) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }

@@ -1,4 +1,4 @@
-//! `ggmill lora`: adapters converted, and merged into models.
+//! `ggmill lora`: converts adapters, and merges them into models.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,16 +7,14 @@ use ggmill::Model;
 use ggmill_core::{FileType, RawStr};
 use ggmill_pipeline::formats::PeftAdapter;
 
-use crate::commands::convert::{Place, run_planned};
-use crate::commands::quantize::without_ending;
+use crate::commands::convert::{OutputOptions, run_builder};
+use crate::commands::quantize::without_extension;
 use crate::console::Console;
-use crate::making::make;
+use crate::files::{check_output, check_shard_prefix, open_model, shown};
+use crate::model_output::make;
+use crate::options::ShardLimitArgs;
 use crate::outcome::{Failure, Status};
-use crate::outputs::{look_ahead, look_ahead_shards};
-use crate::paths::shown;
 use crate::progress::{Bars, with_bars};
-use crate::shard_limit::ShardLimitArgs;
-use crate::source::open_model;
 
 /// Merge LoRA adapters into a model; convert adapters
 #[derive(Debug, clap::Args)]
@@ -146,22 +144,22 @@ fn run_convert(args: Convert, console: Console) -> Result<Status, Failure> {
     if let Some(path) = &args.metadata {
         builder = builder.metadata(path)?;
     }
-    let place = Place { output: args.output.as_deref(), dry_run: args.dry_run, json: args.json };
-    run_planned(builder, place, &bars, console)
+    let options =
+        OutputOptions { output: args.output.as_deref(), dry_run: args.dry_run, json: args.json };
+    run_builder(builder, options, &bars, console)
 }
 
-/// An adapter as it is typed: a file and its factor. A file may have a `=` in its name; one that
-/// exists is meant.
-fn scaled(typed: &Path) -> Result<Scaled, Failure> {
-    let split = typed.to_str().and_then(|text| text.rsplit_once('='));
-    let Some((path, scale)) = split.filter(|_| !typed.exists()) else {
-        return Ok((typed.to_owned(), 1.0));
+/// Parses `ADAPTER[=SCALE]`. If a file with the whole argument as its name exists, it is the adapter.
+fn parse_adapter(arg: &Path) -> Result<ScaledAdapter, Failure> {
+    let split = arg.to_str().and_then(|text| text.rsplit_once('='));
+    let Some((path, scale)) = split.filter(|_| !arg.exists()) else {
+        return Ok((arg.to_owned(), 1.0));
     };
-    Ok((path.into(), factor(scale, typed)?))
+    Ok((path.into(), parse_scale(scale, arg)?))
 }
 
-/// A factor as it is typed, of this adapter.
-fn factor(scale: &str, adapter: &Path) -> Result<f32, Failure> {
+/// Parses the scale of an adapter, which the error names.
+fn parse_scale(scale: &str, adapter: &Path) -> Result<f32, Failure> {
     let number = scale.parse::<f32>().ok().filter(|scale| scale.is_finite());
     number.ok_or_else(|| {
         let scale = RawStr::from(scale);
@@ -169,21 +167,22 @@ fn factor(scale: &str, adapter: &Path) -> Result<f32, Failure> {
     })
 }
 
-/// An adapter and its factor.
-type Scaled = (PathBuf, f32);
+/// The path and the scale of an adapter.
+type ScaledAdapter = (PathBuf, f32);
 
 impl Merge {
-    /// The model, and the adapters with their factors.
-    fn files(&self) -> Result<(&Path, Vec<Scaled>), Failure> {
-        let mut places = self.base.iter().chain(&self.adapters);
-        let base = self.model.as_ref().or_else(|| places.next());
+    /// Returns the path of the model, and the adapters. With `--model`, all positional arguments are
+    /// adapters.
+    fn files(&self) -> Result<(&Path, Vec<ScaledAdapter>), Failure> {
+        let mut positionals = self.base.iter().chain(&self.adapters);
+        let base = self.model.as_ref().or_else(|| positionals.next());
         let base = base.ok_or_else(|| Failure::new("expected a model"))?;
-        let mut adapters: Vec<Scaled> =
-            places.chain(&self.lora).map(|typed| scaled(typed)).collect::<Result<_, _>>()?;
+        let adapters = positionals.chain(&self.lora).map(|arg| parse_adapter(arg));
+        let mut adapters: Vec<ScaledAdapter> = adapters.collect::<Result<_, _>>()?;
         for pair in self.lora_scaled.chunks(2) {
             let [path, scale] = pair else { continue };
-            let number = factor(&scale.to_string_lossy(), Path::new(path))?;
-            adapters.push((path.into(), number));
+            let scale = parse_scale(&scale.to_string_lossy(), Path::new(path))?;
+            adapters.push((path.into(), scale));
         }
         if adapters.is_empty() {
             return Err(Failure::new("expected an adapter"));
@@ -193,17 +192,17 @@ impl Merge {
 }
 
 fn run_merge(args: &Merge, console: Console) -> Result<Status, Failure> {
-    let (base, typed) = args.files()?;
+    let (base, adapters) = args.files()?;
     let files: Vec<PathBuf> =
-        typed.iter().map(|(path, _)| path.clone()).chain([base.to_owned()]).collect();
+        adapters.iter().map(|(path, _)| path.clone()).chain([base.to_owned()]).collect();
     let split = args.shard_limit.options();
     match split {
-        None => look_ahead(&args.output, &files, args.force)?,
-        Some(_) => look_ahead_shards(&without_ending(&args.output))?,
+        None => check_output(&args.output, &files, args.force)?,
+        Some(_) => check_shard_prefix(&without_extension(&args.output))?,
     }
     let bars = Bars::new(console);
     let mut builder = ggmill::merge_lora(&open_model(base)?)?.overwrite(args.force);
-    for (path, scale) in &typed {
+    for (path, scale) in &adapters {
         builder = builder.adapter(&open_adapter(path)?, *scale)?;
     }
     if let Some(split) = split {
@@ -213,7 +212,7 @@ fn run_merge(args: &Merge, console: Console) -> Result<Status, Failure> {
     make(planned, args.dry_run, args.json, &bars, console)
 }
 
-/// Opens an adapter. An adapter as PEFT saves it has to be converted first: the error says so.
+/// Opens a GGUF adapter. The error for a PEFT adapter says that it must be converted first.
 fn open_adapter(path: &Path) -> Result<Model, Failure> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = if path.is_dir() { path } else { parent.unwrap_or(Path::new(".")) };

@@ -8,8 +8,8 @@ use ggmill_core::{ByteSize, RawStr};
 use serde_json::json;
 
 use crate::console::Console;
+use crate::files::shown;
 use crate::outcome::{Failure, Status};
-use crate::paths::shown;
 use crate::remote;
 
 /// List the GGUF files in a Hugging Face Hub repository or a directory

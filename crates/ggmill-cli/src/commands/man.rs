@@ -1,4 +1,4 @@
-//! `ggmill man`: manual pages.
+//! `ggmill man`: prints manual pages.
 
 use std::io::Write as _;
 

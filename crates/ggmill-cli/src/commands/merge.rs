@@ -1,4 +1,4 @@
-//! `ggmill merge`: shards become one file again.
+//! `ggmill merge`: merges the shards of a model into one file.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,9 @@ use ggmill_edit::Parts;
 
 use crate::commands::inspect;
 use crate::console::Console;
-use crate::making::{print_planned, print_written};
+use crate::files::{check_output, shown};
+use crate::model_output::{print_planned, print_written};
 use crate::outcome::{Failure, Status};
-use crate::outputs::look_ahead;
-use crate::paths::shown;
 use crate::progress::{Bars, with_bars};
 use crate::remote;
 
@@ -53,8 +52,14 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Arguments that merge the set of one of its shards into a file.
-    pub(crate) fn of(shard: &Path, output: &Path, force: bool, dry_run: bool, json: bool) -> Self {
+    /// Returns the arguments of `ggmill split --merge`.
+    pub(crate) fn of_split(
+        shard: &Path,
+        output: &Path,
+        force: bool,
+        dry_run: bool,
+        json: bool,
+    ) -> Self {
         Self {
             paths: vec![shard.to_owned()],
             output: Some(output.to_owned()),
@@ -68,8 +73,8 @@ impl Args {
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let (shards, output) = shards_and_output(args)?;
-    let shards = expanded(shards)?;
-    look_ahead(output, &shards, args.force)?;
+    let shards = expand_patterns(shards)?;
+    check_output(output, &shards, args.force)?;
     let remote = shards.iter().find(|shard| remote::is_remote(shard));
     let options = remote.map_or_else(|| Ok(OpenOptions::new()), |path| remote::options(path))?;
     let bars = Bars::new(console);
@@ -115,14 +120,13 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     inspect::summarize(merged.path(), console)
 }
 
-/// The shards with patterns such as `model-*.gguf` replaced by the files that fit, where the shell
-/// has not done it.
-fn expanded(shards: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+/// Expands patterns such as `model-*.gguf`, which the Windows shell passes unexpanded.
+fn expand_patterns(shards: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut paths = Vec::new();
     for shard in shards {
         let pattern =
             shard.to_str().filter(|text| text.contains(['*', '?', '[']) && !shard.exists());
-        // An address has a query behind `?`.
+        // In an address, `?` begins the query.
         let pattern = pattern.filter(|_| !remote::is_remote(shard));
         let Some(pattern) = pattern else {
             paths.push(shard.clone());
@@ -142,35 +146,35 @@ fn expanded(shards: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(paths)
 }
 
-/// A hint for when the output was mistaken for a shard, or a shard for the output.
-const NAME_IT: &str = "-o OUT specifies the file to write";
+/// The hint for a missing output: the last path is a shard.
+const OUTPUT_HINT: &str = "-o OUT specifies the file to write";
 
-/// Which of the paths are read and which one is written. A shell that expands `model-*.gguf` leaves
-/// no room for doubt: a shard is never the output.
+/// Separates the shards from the output, which is the last path without `-o`. Fails if the output is a
+/// shard: after `ggmill merge model-*.gguf`, the last shard would be overwritten.
 fn shards_and_output(args: &Args) -> Result<(&[PathBuf], &Path), Failure> {
     let (shards, output) = match (&args.output, args.paths.split_last()) {
         (Some(output), _) => (&*args.paths, &**output),
         (None, Some((output, shards))) if !shards.is_empty() => (shards, &**output),
         _ => {
             return Err(
-                Failure::new("no output file was given").with_hint(Some(NAME_IT.to_owned()))
+                Failure::new("no output file was given").with_hint(Some(OUTPUT_HINT.to_owned()))
             );
         }
     };
     if ggmill_io::shard_name(output).is_some() || Parts::is_part_name(output) {
         let message =
             format!("{}: has the name of a shard, but would be the output", shown(output));
-        return Err(Failure::new(message).with_hint(Some(NAME_IT.to_owned())));
+        return Err(Failure::new(message).with_hint(Some(OUTPUT_HINT.to_owned())));
     }
-    // A shard under another name.
-    if args.output.is_none() && ggmill_io::open_alone(output).is_ok_and(|file| is_part(&file)) {
+    // A shard that was renamed.
+    if args.output.is_none() && ggmill_io::open_alone(output).is_ok_and(|file| is_shard(&file)) {
         let message =
             format!("{}: is a shard, but would be overwritten by the output", shown(output));
-        return Err(Failure::new(message).with_hint(Some(NAME_IT.to_owned())));
+        return Err(Failure::new(message).with_hint(Some(OUTPUT_HINT.to_owned())));
     }
     Ok((shards, output))
 }
 
-fn is_part(file: &Model) -> bool {
+fn is_shard(file: &Model) -> bool {
     ggmill_core::Split::of(&file.metadata()).ok().flatten().is_some_and(|split| split.is_part())
 }

@@ -1,11 +1,9 @@
-//! The commands, each with its arguments and what it does with them.
+//! The commands: each module has the arguments of a command, and a function that runs it.
 
 pub(crate) mod architectures;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod convert;
-pub(crate) mod convert_back;
-pub(crate) mod convert_legacy;
 pub(crate) mod detokenize;
 pub(crate) mod diff;
 pub(crate) mod edit;
@@ -16,10 +14,8 @@ pub(crate) mod get;
 pub(crate) mod graft;
 pub(crate) mod hash;
 pub(crate) mod imatrix;
-mod imatrix_make;
 pub(crate) mod index;
 pub(crate) mod inspect;
-pub(crate) mod legacy_listing;
 pub(crate) mod lora;
 pub(crate) mod ls;
 pub(crate) mod man;
@@ -28,9 +24,7 @@ pub(crate) mod merge;
 pub(crate) mod name;
 pub(crate) mod quantize;
 pub(crate) mod repack;
-pub(crate) mod set_metadata;
 pub(crate) mod split;
 pub(crate) mod template;
 pub(crate) mod tokenize;
-pub(crate) mod vocabulary;
 pub(crate) mod web;

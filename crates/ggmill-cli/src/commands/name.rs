@@ -1,4 +1,4 @@
-//! `ggmill name`: file names by the naming convention.
+//! `ggmill name`: parses, checks and builds file names by the naming convention.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -8,8 +8,8 @@ use ggmill_core::{FileName, RawStr};
 use serde_json::json;
 
 use crate::console::Console;
+use crate::files::{file_name, shown};
 use crate::outcome::{Failure, Status};
-use crate::paths::{file_name, shown};
 use crate::remote;
 
 /// Parse, check and build file names that follow the GGUF naming convention

@@ -1,4 +1,4 @@
-//! `ggmill repack`: the same model in another form.
+//! `ggmill repack`: rewrites a model with a different alignment, byte order or format version.
 
 use std::path::PathBuf;
 
@@ -7,11 +7,10 @@ use ggmill_core::{Alignment, Endian};
 use ggmill_edit::RepackOptions;
 
 use crate::console::Console;
-use crate::making::make;
+use crate::files::{check_output, open_model};
+use crate::model_output::make;
 use crate::outcome::{Failure, Status};
-use crate::outputs::look_ahead;
 use crate::progress::{Bars, with_bars};
-use crate::source::open_model;
 
 /// Rewrite a model with a different alignment, byte order or format version
 #[derive(Debug, clap::Args)]
@@ -42,7 +41,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The form of a file that is written.
+/// The options for alignment, byte order and format version of the output.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Form {
     /// Alignment of tensor data in bytes: a multiple of 8; llama.cpp requires a power of two
@@ -88,11 +87,11 @@ fn alignment(text: &str) -> Result<Alignment, String> {
     Alignment::new(number).map_err(|_| expected())
 }
 
-/// The largest alignment within the usual limits of a reader.
+/// The maximum alignment that readers accept by default.
 const MAX_ALIGNMENT: u64 = 1 << 24;
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    look_ahead(&args.output, std::slice::from_ref(&args.file), args.force)?;
+    check_output(&args.output, std::slice::from_ref(&args.file), args.force)?;
     let bars = Bars::new(console);
     let model = open_model(&args.file)?;
     let mut builder = with_bars!(ggmill::repack(&model)?.overwrite(args.force), bars);

@@ -1,16 +1,16 @@
-//! `ggmill split`: a model becomes a set of shards.
+//! `ggmill split`: splits a model into shards.
 
 use std::path::PathBuf;
 
 use ggmill_pipeline::ShardLimit;
 
-use crate::byte_size::byte_size;
 use crate::commands::merge;
 use crate::console::Console;
-use crate::making::make;
+use crate::files::open_model;
+use crate::model_output::make;
+use crate::options::byte_size;
 use crate::outcome::{Failure, Status};
 use crate::progress::{Bars, with_bars};
-use crate::source::open_model;
 
 /// Split a model into shards
 #[derive(Debug, clap::Args)]
@@ -56,7 +56,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     if args.merge {
-        let args = merge::Args::of(&args.file, &args.prefix, args.force, args.dry_run, args.json);
+        let (shard, output) = (&args.file, &args.prefix);
+        let args = merge::Args::of_split(shard, output, args.force, args.dry_run, args.json);
         return merge::run(&args, console);
     }
     let bars = Bars::new(console);

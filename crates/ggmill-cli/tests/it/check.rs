@@ -8,12 +8,12 @@ use serde_json::Value as Json;
 
 use crate::support::{Directory, command, ggmill, outcome, real, shard, tiny};
 
-/// A file with findings of every severity, and with everything that can be fixed.
+/// Returns a file with findings of every severity, and with everything that can be fixed.
 fn faulty() -> Vec<u8> {
     with_gap([0; 32])
 }
 
-/// The same with these bytes between its tensors, which belong to none.
+/// Returns the file of [`faulty`] with `gap` between its tensors.
 fn with_gap(gap: [u8; 32]) -> Vec<u8> {
     let mut file = FileBytes::v3(2, 8);
     file.pair("general.architecture", &"llama".into());
@@ -34,7 +34,7 @@ fn parsed(text: &str) -> Json {
 }
 
 #[test]
-fn findings_for_people() {
+fn findings_are_printed_as_text() {
     let directory = Directory::new().with("faulty.gguf", faulty()).with("tiny.gguf", tiny());
     let one = ggmill(directory.path(), &["check", "faulty.gguf"]);
     assert_eq!(one.code, 1, "{}", one.stderr);
@@ -42,7 +42,7 @@ fn findings_for_people() {
     let both = ggmill(directory.path(), &["check", "."]);
     assert_eq!(both.code, 1, "{}", both.stderr);
     insta::assert_snapshot!("a_directory", both.stdout);
-    // Why and what to do are said once.
+    // The reason and the remedy of a rule are printed once.
     assert_eq!(
         both.stdout.matches("A program that has no default for the key rejects the model").count(),
         1
@@ -78,7 +78,7 @@ fn exit_codes() {
 }
 
 #[test]
-fn what_is_no_gguf_file_is_one_error_and_keeps_nothing_from_being_checked() {
+fn a_file_that_is_not_gguf_is_one_error_and_the_others_are_checked() {
     let directory = Directory::new().with("page.gguf", "<!DOCTYPE html>").with("tiny.gguf", tiny());
     let found = ggmill(directory.path(), &["check", "page.gguf", "absent.gguf", "tiny.gguf"]);
     assert_eq!(found.code, 2);
@@ -90,14 +90,14 @@ fn what_is_no_gguf_file_is_one_error_and_keeps_nothing_from_being_checked() {
         "error: absent.gguf: cannot open: no such file",
     ];
     assert_eq!(errors, expected, "{}", found.stderr);
-    // Programs get it as a finding too.
+    // The findings of machine-readable formats contain the error, too.
     let json =
         parsed(&ggmill(directory.path(), &["check", "page.gguf", "--format", "json"]).stdout);
     assert_eq!(json["files"][0]["findings"][0]["code"], "GG1001");
 }
 
 #[test]
-fn other_programs_are_served() {
+fn findings_are_printed_in_machine_readable_formats() {
     let directory = Directory::new().with("faulty.gguf", faulty());
     insta::assert_snapshot!(
         "json",
@@ -118,7 +118,7 @@ fn other_programs_are_served() {
 }
 
 #[test]
-fn findings_beyond_a_number_are_counted() {
+fn findings_beyond_the_maximum_are_counted() {
     let mut file = FileBytes::v3(0, 30);
     file.pair("general.architecture", &"llama".into());
     for number in 1..30 {
@@ -180,7 +180,7 @@ fn standard_input_is_checked_like_a_file() {
 }
 
 #[test]
-fn weights_are_looked_at_when_asked() {
+fn weights_are_checked_with_data() {
     let mut bytes = tiny();
     let at = bytes.len() - 160 + 8;
     bytes[at..at + 4].copy_from_slice(&f32::NAN.to_le_bytes());
@@ -197,7 +197,7 @@ fn weights_are_looked_at_when_asked() {
 }
 
 #[test]
-fn a_shard_is_told_when_the_set_is_not_whole() {
+fn an_incomplete_set_of_shards_is_reported() {
     let directory = Directory::new().with("a-00001-of-00002.gguf", shard(0, 2));
     let alone = ggmill(directory.path(), &["check", "a-00001-of-00002.gguf", "--select", "GG1907"]);
     assert!(alone.code == 1 && alone.stdout.contains("a-00002-of-00002.gguf"), "{}", alone.stdout);
@@ -206,9 +206,8 @@ fn a_shard_is_told_when_the_set_is_not_whole() {
     assert_eq!(whole.code, 0, "{}", whole.stdout);
 }
 
-/// A model of the bundled checkpoint under an architecture that nobody knows, with the description
-/// of it.
-fn of_ones_own() -> Directory {
+/// Writes the bundled model under an unknown architecture, with a description of it.
+fn with_description() -> Directory {
     let mine = include_str!("../../../ggmill-arch/data/architectures/llama.toml").replacen(
         "\"llama\"",
         "\"mine\"",
@@ -226,8 +225,8 @@ fn of_ones_own() -> Directory {
 }
 
 #[test]
-fn a_file_is_held_to_a_description_of_ones_own() {
-    let directory = of_ones_own();
+fn a_file_is_checked_against_a_custom_description() {
+    let directory = with_description();
     let codes = |args: &[&str]| {
         let found = ggmill(
             directory.path(),
@@ -243,17 +242,17 @@ fn a_file_is_held_to_a_description_of_ones_own() {
             })
             .collect::<Vec<_>>()
     };
-    // Without it nothing is known of the architecture.
+    // Without the description, the architecture is unknown.
     assert_eq!(codes(&[]).iter().map(|(code, _)| code.as_str()).collect::<Vec<_>>(), ["GG1503"]);
     assert_eq!(codes(&["--arch-file", "mine.toml"]), []);
-    // A norm that the description calls otherwise is missing, and the one that is there is one too
-    // many.
+    // A norm with a different name in the description is missing, and the existing one is
+    // unexpected.
     let mine = std::fs::read_to_string(directory.path().join("mine.toml")).unwrap();
     let other = mine.replace("output_norm.weight", "last_norm.weight");
     std::fs::write(directory.path().join("other.toml"), other).unwrap();
     let found = codes(&["--arch-file", "other.toml"]);
     assert_eq!(found.len(), 2, "{found:?}");
-    // A broken description is one error, before any file is looked at.
+    // A broken description is one error, before any file is checked.
     std::fs::write(directory.path().join("broken.toml"), "schema = 1").unwrap();
     let broken = ggmill(directory.path(), &["check", "mine.gguf", "--arch-file", "broken.toml"]);
     assert!(
@@ -264,7 +263,7 @@ fn a_file_is_held_to_a_description_of_ones_own() {
 }
 
 #[test]
-fn a_set_of_shards_is_held_to_its_architecture_as_one_model() {
+fn a_set_of_shards_is_checked_against_its_architecture_as_one_model() {
     let directory = Directory::new();
     let source = real("tinystories260K");
     let run = |args: &[&str]| {
@@ -277,8 +276,7 @@ fn a_set_of_shards_is_held_to_its_architecture_as_one_model() {
     let whole = check();
     assert_eq!(whole.code, 0, "{}", whole.stdout);
     assert!(!whole.stdout.contains("GG15"), "{}", whole.stdout);
-    // Of the last shard a tensor goes by another name of the same length: the model lacks one, and
-    // has one that it should not have.
+    // A renamed tensor in the last shard is a missing tensor and an unexpected tensor of the model.
     let mut names: Vec<_> =
         std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     names.sort();
@@ -334,7 +332,7 @@ fn a_set_is_checked_as_one_model_through_any_of_its_shards() {
         assert_eq!(set["files"].as_array().unwrap().len(), count, "{given}");
         assert_eq!(codes(&set), codes(&whole), "{given}");
     }
-    // A shard has the name of its model.
+    // A shard has the file name of its model.
     let built = |number: usize| {
         ggmill(
             directory.path(),
@@ -344,7 +342,7 @@ fn a_set_is_checked_as_one_model_through_any_of_its_shards() {
     };
     assert!(built(1).ends_with(&format!("-00001-of-{count:05}.gguf\n")), "{}", built(1));
     assert_eq!(built(2), built(1).replace("-00001-of-", "-00002-of-"));
-    // The data of the last shard, though the first is named.
+    // The data of the last shard is checked, although the first is named.
     let last = directory.path().join(format!("set/tiny-{count:05}-of-{count:05}.gguf"));
     let mut bytes = std::fs::read(&last).unwrap();
     let at = ggmill_io::open_alone(&last).unwrap().tensors().nth(0).unwrap().offset();
@@ -355,7 +353,7 @@ fn a_set_is_checked_as_one_model_through_any_of_its_shards() {
         &["check", &format!("set/tiny-00001-of-{count:05}.gguf"), "--data"],
     );
     assert!(found.code == 1 && found.stdout.contains("GG2101"), "{}", found.stdout);
-    // Without the first, the others are what they are.
+    // Without the first shard, the others are checked as files.
     std::fs::remove_file(directory.path().join(format!("set/tiny-00001-of-{count:05}.gguf")))
         .unwrap();
     let rest = parsed(
@@ -366,7 +364,7 @@ fn a_set_is_checked_as_one_model_through_any_of_its_shards() {
 }
 
 #[test]
-fn what_can_be_mended_is_shown_and_mended() {
+fn fixes_are_shown_and_applied() {
     let directory = Directory::new().with("faulty.gguf", faulty());
     let shown = ggmill(directory.path(), &["check", "faulty.gguf", "--diff"]);
     assert_eq!(shown.code, 1, "{}", shown.stderr);
@@ -385,13 +383,13 @@ fn what_can_be_mended_is_shown_and_mended() {
         "{}",
         fixed.stderr
     );
-    // What is left nobody can mend without knowing more.
+    // The remaining findings cannot be fixed automatically.
     let left = parsed(&fixed.stdout);
     let left = left["files"][0]["findings"].as_array().unwrap();
     assert!(left.iter().all(|finding| finding["fix"].is_null()) && !left.is_empty(), "{left:?}");
     let again = ggmill(directory.path(), &["check", "faulty.gguf", "--diff"]);
     assert_eq!((again.code, again.stdout.as_str()), (0, ""));
-    // The weights are those of before.
+    // The tensor data is unchanged.
     let file = ggmill_io::open_alone(directory.path().join("faulty.gguf")).unwrap();
     assert_eq!(
         file.read_tensor(&file.tensor("a.weight").unwrap()).unwrap(),
@@ -401,7 +399,7 @@ fn what_can_be_mended_is_shown_and_mended() {
 }
 
 #[test]
-fn a_file_without_anything_to_mend_stays_as_it_is() {
+fn a_file_without_fixes_is_unchanged() {
     let directory = Directory::new().with("page.gguf", "<!DOCTYPE html>");
     std::fs::copy(real("ggml-vocab-phi-3.gguf"), directory.path().join("vocab.gguf")).unwrap();
     let before =
@@ -416,7 +414,7 @@ fn a_file_without_anything_to_mend_stays_as_it_is() {
     assert_eq!(std::fs::read(directory.path().join("page.gguf")).unwrap(), b"<!DOCTYPE html>");
 }
 
-/// Without a note the user of `--fix` would compare files to see whether anything was done.
+/// Without a note, users of `--fix` would have to compare files to know if anything was changed.
 #[test]
 fn findings_that_cannot_be_fixed_are_noted_once() {
     let mut trailing = tiny();
@@ -434,7 +432,7 @@ fn findings_that_cannot_be_fixed_are_noted_once() {
     let only = ["--fix", "--select", "GG1010,GG1201,GG1207"];
     assert_eq!(notes(&["longer.gguf", "again.gguf", "clean.gguf"], &only), 1);
     assert_eq!(notes(&["longer.gguf"], &only[1..]), 0);
-    // A file without findings, or one that cannot be read, says so itself.
+    // A file without findings, or one that cannot be read, has its own message.
     assert_eq!(notes(&["clean.gguf"], &only), 0);
     assert_eq!(notes(&["page.gguf"], &only), 0);
     assert_eq!(notes(&["longer.gguf", "faulty.gguf"], &only), 0);
@@ -442,7 +440,7 @@ fn findings_that_cannot_be_fixed_are_noted_once() {
 }
 
 #[test]
-fn people_learn_once_that_weights_were_not_read() {
+fn unread_weights_are_noted_once() {
     let directory = Directory::new().with("a.gguf", tiny()).with("b.gguf", tiny());
     std::fs::copy(real("ggml-vocab-phi-3.gguf"), directory.path().join("vocab.gguf")).unwrap();
     let notes = |args: &[&str]| {
@@ -463,7 +461,7 @@ fn people_learn_once_that_weights_were_not_read() {
 }
 
 #[test]
-fn bytes_behind_the_end_are_not_thrown_away() {
+fn trailing_bytes_are_not_dropped() {
     let mut bytes = faulty();
     bytes.extend_from_slice(&[9; 100]);
     let directory = Directory::new().with("longer.gguf", &bytes);
@@ -473,9 +471,9 @@ fn bytes_behind_the_end_are_not_thrown_away() {
 }
 
 #[test]
-fn bytes_between_tensors_are_not_thrown_away() {
+fn bytes_between_tensors_are_not_dropped() {
     let directory = Directory::new().with("gap.gguf", with_gap([b'S'; 32]));
-    // Nor when nobody asks about them.
+    // They are not dropped if the rule is not selected, either.
     for select in ["GG1311", "all"] {
         let fixed = ggmill(directory.path(), &["check", "gap.gguf", "--fix", "--select", select]);
         assert_eq!(fixed.code, 1, "{}", fixed.stderr);
@@ -501,7 +499,7 @@ fn a_file_that_cannot_be_opened_is_counted() {
 }
 
 #[test]
-fn hostile_keys_stay_in_their_line() {
+fn control_characters_in_keys_are_escaped() {
     let mut file = FileBytes::v3(0, 1);
     file.pair("x\n::error::\u{1b}[2J", &Value::U8(0));
     let directory = Directory::new().with("hostile.gguf", file.into_bytes());
@@ -517,7 +515,7 @@ fn hostile_keys_stay_in_their_line() {
     }
 }
 
-/// The name of a file is checked on request only.
+/// File names are checked only on request.
 #[test]
 fn names_are_checked_on_request() {
     let directory = Directory::new().with("faulty.gguf", faulty());
@@ -532,9 +530,9 @@ fn names_are_checked_on_request() {
     assert!(told(&["--profile", "spec"]).0);
 }
 
-/// The specification requires five keys of GPT-2; llama.cpp requires `feed_forward_length` besides.
+/// The specification requires five keys of GPT-2; llama.cpp also requires `feed_forward_length`.
 #[test]
-fn a_profile_asks_for_what_its_source_requires() {
+fn a_profile_checks_the_requirements_of_its_source() {
     let keys = [
         ("context_length", Value::U64(8)),
         ("embedding_length", Value::U64(8)),

@@ -10,9 +10,9 @@ fn convert(directory: &Directory, more: &[&str]) -> Outcome {
     outcome(command(directory.path()).arg("convert").arg(real("tinystories260K")).args(more))
 }
 
-/// The README's command: a file, and the summary of what was made.
+/// The README's command writes a file, and prints a summary of it.
 #[test]
-fn the_readme_example_says_what_it_made() {
+fn the_readme_example_prints_a_summary() {
     let directory = Directory::new();
     let Outcome { code, stdout, stderr } =
         convert(&directory, &["-o", "tinystories260K.gguf", "--type", "q8_0"]);
@@ -24,7 +24,7 @@ fn the_readme_example_says_what_it_made() {
     }
 }
 
-/// What a dry run says is what a run writes, to the byte.
+/// A dry run prints exact sizes and offsets of the file that a run writes.
 #[test]
 fn a_dry_run_knows_every_byte_and_writes_none() {
     let directory = Directory::new();
@@ -76,7 +76,7 @@ fn an_existing_file_is_kept_unless_forced() {
 }
 
 #[test]
-fn what_fails_leaves_nothing_behind() {
+fn a_failure_leaves_no_files() {
     let directory = Directory::new();
     for (args, words) in [
         (&["--type", "q9"][..], "not a type, perhaps Q8_0; `ggmill explain types` lists all"),
@@ -105,9 +105,9 @@ fn what_fails_leaves_nothing_behind() {
     assert!(nothing.stderr.contains("contains neither model.safetensors"), "{}", nothing.stderr);
 }
 
-/// The words that `inspect` has for them.
+/// The error has the name of the format, as `inspect` has.
 #[test]
-fn what_is_no_checkpoint_is_named() {
+fn the_format_of_a_file_that_is_not_a_checkpoint_is_named() {
     let directory = Directory::new()
         .with("model.gguf", crate::support::tiny())
         .with("page.safetensors", "<!DOCTYPE html><html>");
@@ -131,10 +131,10 @@ fn what_is_no_checkpoint_is_named() {
     }
 }
 
-/// A PyTorch file is converted, alone or in its directory; one that asks for more than tensors is
-/// refused by the name of what it asks for.
+/// A PyTorch file is converted, by its path or by its directory. A pickle that references anything
+/// but tensors is rejected, and the error names the reference.
 #[test]
-fn pytorch_files_are_read_and_never_run() {
+fn pytorch_files_are_read_and_not_executed() {
     let crates = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     let plain = format!("{crates}/ggmill-convert/tests/fixtures/torch/plain");
     let directory = Directory::new();
@@ -161,10 +161,10 @@ fn pytorch_files_are_read_and_never_run() {
     assert_eq!(directory.files(), ["a", "b", "model"]);
 }
 
-/// Files that a user hands over are read within bounds, and only where they are files.
+/// Side files are read with a size limit, and must be regular files or pipes.
 #[test]
 #[cfg(unix)]
-fn a_description_without_end_is_refused() {
+fn an_endless_description_is_refused() {
     let directory = Directory::new().with("long.toml", vec![b'#'; (1 << 20) + 1]);
     for (file, words) in [
         ("/dev/zero", "/dev/zero: is a device"),
@@ -177,10 +177,10 @@ fn a_description_without_end_is_refused() {
     }
 }
 
-/// A limit on the size of files is met like a full disk.
+/// Reaching a file size limit is handled like a full disk.
 #[test]
 #[cfg(unix)]
-fn a_limit_on_files_is_an_error() {
+fn reaching_a_file_size_limit_is_an_error() {
     let directory = Directory::new();
     let mut shell = std::process::Command::new("sh");
     shell
@@ -195,9 +195,9 @@ fn a_limit_on_files_is_an_error() {
     assert_eq!(directory.files(), Vec::<String>::new());
 }
 
-/// A weight that the type cannot hold, found in the middle of the run.
+/// The weight is found in the middle of the run.
 #[test]
-fn a_number_that_does_not_fit_leaves_no_file() {
+fn a_weight_that_the_type_cannot_represent_leaves_no_file() {
     let directory = Directory::new();
     fs::create_dir(directory.path().join("model")).unwrap();
     fs::copy(real("tinystories260K/config.json"), directory.path().join("model/config.json"))
@@ -219,9 +219,9 @@ fn a_number_that_does_not_fit_leaves_no_file() {
     assert_eq!(directory.files(), ["model"]);
 }
 
-/// Someone supports a model by writing a file.
+/// A user supports a new model by writing a description.
 #[test]
-fn a_description_of_ones_own_is_used() {
+fn a_custom_description_is_used() {
     let directory = Directory::new().with(
         "mine.toml",
         include_str!("../../../ggmill-arch/data/architectures/llama.toml").replacen(
@@ -239,9 +239,9 @@ fn a_description_of_ones_own_is_used() {
     assert_eq!(model.metadata().u64("mine.block_count").unwrap(), 5);
 }
 
-/// Not even by force, and not by another way to the same file.
+/// Neither with --force, nor by a different path to the same file.
 #[test]
-fn no_input_is_written_over() {
+fn no_input_is_overwritten() {
     let directory = Directory::new();
     fs::create_dir(directory.path().join("model")).unwrap();
     for name in ["config.json", "model.safetensors"] {

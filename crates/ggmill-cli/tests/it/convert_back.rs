@@ -1,4 +1,4 @@
-//! `ggmill convert --to safetensors`: a file becomes a checkpoint again.
+//! `ggmill convert --to safetensors`: converts a file back to a checkpoint.
 
 use std::fs;
 
@@ -10,9 +10,9 @@ fn convert(directory: &Directory, arguments: &[&str]) -> Outcome {
     outcome(command(directory.path()).arg("convert").args(arguments))
 }
 
-/// The bundled checkpoint comes back, and the file of what came back is the same file.
+/// The bundled checkpoint is restored, and converting it again gives the same file.
 #[test]
-fn a_file_comes_back_and_goes_again() {
+fn a_restored_checkpoint_converts_to_the_same_file() {
     let directory = Directory::new();
     let source = real("tinystories260K");
     let made = convert(&directory, &[source.to_str().unwrap(), "-o", "a.gguf", "--type", "f32"]);
@@ -38,14 +38,14 @@ fn a_file_comes_back_and_goes_again() {
     let again = ["back/tinystories260K", "-o", "b.gguf", "--type", "f32"];
     let again = convert(&directory, &again);
     assert_eq!(again.code, 0, "{}", again.stderr);
-    // All that the second file has besides is a flag that only a tokenizer.json says.
+    // The second file differs only by a flag that only tokenizer.json determines.
     let same = outcome(command(directory.path()).args(["diff", "a.gguf", "b.gguf"]));
     let changes: Vec<&str> =
         same.stdout.lines().filter(|line| line.trim_start().starts_with(['~', '+', '-'])).collect();
     let is_flag = |line: &&str| line.contains("tokenizer.ggml.add_sep_token");
     assert!(changes.len() <= 1 && changes.iter().all(is_flag), "{}", same.stdout);
     assert!(same.stdout.contains("47 same"), "{}", same.stdout);
-    // Twice into one place is refused.
+    // An existing directory is not replaced.
     let twice = convert(&directory, &back);
     assert_eq!(twice.code, 2);
     assert!(twice.stderr.contains("is not replaced"), "{}", twice.stderr);
@@ -76,9 +76,9 @@ fn large_checkpoints_have_an_index() {
     assert!(config.contains("\"torch_dtype\": \"bfloat16\""), "{config}");
 }
 
-/// What has no way back is refused, and nothing is left behind.
+/// A model that cannot be restored is rejected, and no files remain.
 #[test]
-fn refusals_leave_nothing_behind() {
+fn failures_leave_no_files() {
     let directory = Directory::new();
     let source = real("tinystories260K");
     let made = convert(&directory, &[source.to_str().unwrap(), "-o", "a.gguf", "--type", "f16"]);

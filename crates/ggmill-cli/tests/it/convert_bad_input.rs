@@ -1,5 +1,5 @@
-//! Checkpoints that are wrong: each is refused by file, tensor, what was found and what was
-//! expected, and nothing is left behind.
+//! Invalid checkpoints: each is rejected with the file, the tensor, and what was found and
+//! expected, and no files remain.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::support::{Directory, Outcome, ggmill, real};
 
 const UP: &str = "model.layers.0.mlp.up_proj.weight";
 
-/// A copy of the checkpoint, which a case changes.
+/// A copy of the checkpoint, which each case changes.
 pub(crate) struct Copied {
     pub(crate) directory: Directory,
 }
@@ -42,7 +42,7 @@ impl Copied {
         fs::write(self.path(name), value.to_string()).unwrap();
     }
 
-    /// The header of the weights, and the data behind it.
+    /// Returns the header of the weights, and the data after it.
     pub(crate) fn weights(&self) -> (Map<String, Value>, Vec<u8>) {
         let bytes = fs::read(self.path("model.safetensors")).unwrap();
         let (length, rest) = bytes.split_first_chunk().unwrap();
@@ -62,7 +62,7 @@ impl Copied {
         self.write_header(&Value::from(header).to_string(), &data);
     }
 
-    /// The weights in two shards, the second with the last block.
+    /// Writes the weights in two shards, the second with the last block.
     pub(crate) fn shards(&self, with_index: bool) {
         let (header, data) = self.weights();
         let is_second = |name: &str| name.starts_with("model.layers.4.");
@@ -95,7 +95,7 @@ impl Copied {
         }
     }
 
-    /// What the command says when it refuses the checkpoint.
+    /// Returns the error for the checkpoint.
     pub(crate) fn refused(&self, arguments: &[&str]) -> String {
         let args = [&["convert", "model", "-o", "out.gguf"], arguments].concat();
         let Outcome { code, stdout, stderr } = ggmill(self.directory.path(), &args);
@@ -112,7 +112,7 @@ pub(crate) fn check(change: impl Fn(&Copied), expected: &str) {
     assert!(stderr.starts_with(expected), "{stderr}");
 }
 
-/// With an index or without one, whole or not.
+/// With and without an index.
 #[test]
 fn a_missing_shard_is_named() {
     for with_index in [false, true] {
@@ -144,7 +144,7 @@ fn a_missing_shard_is_named() {
 }
 
 #[test]
-fn a_tensor_of_another_shape_is_named_with_its_file() {
+fn a_tensor_with_a_wrong_shape_is_named_with_its_file() {
     check(
         |copied| copied.entry(UP, |entry| entry["shape"] = json!([64, 172])),
         "error: model/model.safetensors: tensor \"blk.0.ffn_up.weight\": \
@@ -172,13 +172,13 @@ fn a_tensor_of_another_shape_is_named_with_its_file() {
 }
 
 #[test]
-fn a_type_that_is_not_known_is_named_with_its_tensor() {
+fn an_unknown_type_is_named_with_its_tensor() {
     check(
         |copied| copied.entry(UP, |entry| entry["dtype"] = json!("X9")),
         "error: model/model.safetensors: the header is not a valid safetensors header: tensor \
          \"model.layers.0.mlp.up_proj.weight\": unknown variant `X9`, expected one of ",
     );
-    // Of four bits: half as many bytes.
+    // The data of a 4-bit type is half as long.
     check(
         |copied| copied.entry(UP, |entry| entry["dtype"] = json!("F4")),
         "error: model/model.safetensors: tensor \"model.layers.0.mlp.up_proj.weight\": 44032 bytes, \
@@ -192,7 +192,7 @@ fn a_type_that_is_not_known_is_named_with_its_tensor() {
     );
 }
 
-/// In every file of JSON.
+/// In every JSON file.
 #[test]
 fn a_duplicate_key_is_refused_in_every_file() {
     let twice = |text: String, entry: &str| {
@@ -237,7 +237,7 @@ fn a_duplicate_key_is_refused_in_every_file() {
     );
 }
 
-/// And JSON that would take the stack.
+/// Deeply nested JSON would overflow the stack of a recursive parser.
 #[test]
 fn nested_json_is_refused() {
     for (name, expected) in
@@ -252,7 +252,7 @@ fn nested_json_is_refused() {
     }
 }
 
-/// A vocabulary of the model's size and one of another: the embedding decides.
+/// The embedding decides between a vocabulary of the model's size and one of another size.
 #[test]
 fn a_vocabulary_that_disagrees_with_the_embedding_is_refused() {
     check(
@@ -261,7 +261,7 @@ fn a_vocabulary_that_disagrees_with_the_embedding_is_refused() {
          \"model.embed_tokens.weight\" results in shape 64 × 512, but the configuration requires \
          64 × 500\n",
     );
-    // A byte-level vocabulary of 300 tokens beside 512 rows, and one token beyond them.
+    // A byte-level vocabulary of 300 tokens with 512 rows, and one token beyond the rows.
     let tokenizer = |last: u32| {
         let mut vocab: Map<String, Value> = Map::new();
         for id in 0..300 {
@@ -283,7 +283,7 @@ fn a_vocabulary_that_disagrees_with_the_embedding_is_refused() {
     assert_eq!(made.code, 0, "{}", made.stderr);
 }
 
-/// An adapter for another model.
+/// An adapter for a different model.
 #[test]
 fn an_adapter_that_does_not_fit_is_refused_by_its_tensor() {
     let copied = Copied::new();
@@ -317,18 +317,18 @@ fn an_adapter_that_does_not_fit_is_refused_by_its_tensor() {
         assert_eq!(copied.directory.files(), ["model"]);
         stderr
     };
-    // A block that the base does not have.
+    // A block that does not exist in the base.
     adapter("model.layers.9.self_attn.q_proj", 64, 64);
     let stderr = refused();
     assert!(stderr.contains("model.layers.9.self_attn.q_proj"), "{stderr}");
-    // A matrix of another width.
+    // A matrix with a different width.
     adapter("model.layers.0.self_attn.q_proj", 32, 64);
     let stderr = refused();
     assert!(stderr.contains("model.layers.0.self_attn.q_proj"), "{stderr}");
     assert!(stderr.contains("32") && stderr.contains("64"), "{stderr}");
 }
 
-/// The Hub's cache has links into a directory of blobs.
+/// The cache of the Hub has links into a directory of blobs.
 #[test]
 #[cfg(unix)]
 fn a_snapshot_of_links_is_a_checkpoint() {
@@ -359,7 +359,7 @@ fn a_snapshot_of_links_is_a_checkpoint() {
     let read = |name: &str| fs::read(place.join(name)).unwrap();
     assert!(read("plain.gguf") == read("linked.gguf"), "the same file");
 
-    // A link to nothing: the download of this blob has not ended.
+    // A dangling link: the download of this blob is incomplete.
     fs::remove_file(hub.join("blobs/sha256-model-00002-of-00002.safetensors")).unwrap();
     let Outcome { code, stdout, stderr } = convert(&source, "out.gguf");
     assert_eq!((code, &*stdout), (2, ""), "{stderr}");
@@ -369,9 +369,9 @@ fn a_snapshot_of_links_is_a_checkpoint() {
     assert!(!place.join("out.gguf").exists());
 }
 
-/// A name that leads nowhere is told as that, and one of the Hugging Face Hub as what it is.
+/// A missing path is reported as missing; one that looks like a repository of the Hub gets a hint.
 #[test]
-fn what_does_not_exist() {
+fn a_missing_path_is_reported() {
     let copied = Copied::new();
     let refused = |args: &[&str]| {
         let found = ggmill(copied.directory.path(), &[&["convert"], args].concat());
@@ -386,14 +386,14 @@ fn what_does_not_exist() {
         refused(&["karpathy/tinyllamas"]),
         format!("error: karpathy/tinyllamas: no such file or directory\n{hint}")
     );
-    // A file that is missing in a directory that is there.
+    // A missing file in an existing directory.
     assert_eq!(refused(&["model/nodir"]), "error: model/nodir: no such file or directory\n");
     let base = refused(&["model", "--base", "model", "-o", "x.gguf"]);
     assert!(base.contains("model: is not an adapter (it has no adapter_config.json)"), "{base}");
 }
 
 #[test]
-fn a_directory_of_gguf_files_is_no_checkpoint() {
+fn a_directory_of_gguf_files_is_not_a_checkpoint() {
     let directory = Directory::new();
     fs::create_dir(directory.path().join("models")).unwrap();
     let found = ggmill(directory.path(), &["convert", "models"]);
@@ -405,9 +405,9 @@ fn a_directory_of_gguf_files_is_no_checkpoint() {
     assert!(found.stderr.contains("GGUF files, which need no conversion"), "{}", found.stderr);
 }
 
-/// A directory without weights has something else, and it is said what that is for.
+/// The error for a directory without weights says what its files can be used for.
 #[test]
-fn a_directory_without_weights_is_told_what_its_files_are_for() {
+fn a_directory_without_weights_gets_a_hint_about_its_files() {
     let copied = Copied::new();
     fs::remove_file(copied.path("model.safetensors")).unwrap();
     let refused = |name: &str| {

@@ -1,4 +1,4 @@
-//! `ggmill convert SRC` without options: the name, the rules, and types for a size.
+//! The defaults of `ggmill convert SRC`: the file name, the check, and types for a size.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn bytes(directory: &Directory, name: &str) -> Vec<u8> {
     fs::read(directory.path().join(name)).unwrap()
 }
 
-/// Writes a copy of the checkpoint with a changed config.json to `model`.
+/// Writes a copy of the checkpoint with a changed config.json.
 pub(crate) fn checkpoint(directory: &Directory, change: impl Fn(&str) -> String) {
     let to = directory.path().join("model");
     fs::create_dir(&to).unwrap();
@@ -34,7 +34,7 @@ pub(crate) fn checkpoint(directory: &Directory, change: impl Fn(&str) -> String)
     fs::write(config, change(&text)).unwrap();
 }
 
-/// The file has the name that `ggmill name` would give it, and what `ggmill check` would say is said.
+/// The file has the name of `ggmill name`, and the findings of `ggmill check` are printed.
 #[test]
 fn a_file_is_named_by_the_convention_and_checked() {
     let directory = Directory::new();
@@ -47,7 +47,7 @@ fn a_file_is_named_by_the_convention_and_checked() {
     assert!(done.stderr.contains("note: check: no findings\n"), "{}", done.stderr);
     let check = fine(&directory, &["check", name]).stdout;
     assert!(check.contains("nothing found"), "{check}");
-    // The same in a dry run, and for shards.
+    // Also in a dry run, and for shards.
     let dry = convert(&directory, &["--dry-run", "--force"]);
     assert!(dry.stdout.contains(&format!("\n{name}: 47 tensors")), "{}", dry.stdout);
     assert!(dry.stderr.ends_with("note: check: no findings\n"), "{}", dry.stderr);
@@ -59,9 +59,9 @@ fn a_file_is_named_by_the_convention_and_checked() {
     assert!(!convert(&directory, &["-o", "x.gguf", "--no-check"]).stderr.contains("check: "));
 }
 
-/// What the rules find before the work is what they find in the file.
+/// The findings before writing equal those about the written file.
 #[test]
-fn findings_are_those_of_the_file() {
+fn findings_before_writing_equal_those_of_the_file() {
     let directory = Directory::new().with("more.json", r#"{ "general.license": "free for all" }"#);
     let done = convert(&directory, &["-o", "out.gguf", "--metadata", "more.json", "--vocab-only"]);
     assert_eq!(done.code, 0, "{}", done.stderr);
@@ -76,10 +76,10 @@ fn findings_are_those_of_the_file() {
     }
 }
 
-/// A model with an error gets no file: the finding is printed, and nothing is left behind.
+/// The finding is printed, and no files remain.
 #[test]
 fn a_model_with_an_error_is_not_written() {
-    // Heads that the tensors do not have, in a description without a graph.
+    // Heads that contradict the tensors, in a description without a graph.
     let text = include_str!("../../../ggmill-arch/data/architectures/llama.toml");
     let key = r#""attention.head_count" = { type = "u32 | [i32]", value = "head_count"#;
     assert!(text.contains(key));
@@ -109,7 +109,7 @@ fn a_model_with_an_error_is_not_written() {
     assert_eq!(directory.files(), ["mine.toml", "out.gguf"]);
 }
 
-/// An importance matrix for every matrix of the checkpoint.
+/// Returns an importance matrix for every matrix of the checkpoint.
 fn imatrix(model: &[u8]) -> Vec<u8> {
     let model = ggmill_core::Header::parse(model).unwrap();
     let matrices: Vec<(String, u64)> = model
@@ -137,9 +137,9 @@ fn imatrix(model: &[u8]) -> Vec<u8> {
     file.into_bytes()
 }
 
-/// Every way to choose types gives in one pass what it gives of the converted file.
+/// Every way to choose types gives the same result in one pass as for the converted file.
 #[test]
-fn one_pass_is_converting_and_then_quantizing() {
+fn one_pass_equals_converting_and_then_quantizing() {
     let directory = Directory::new();
     let done = convert(&directory, &["-o", "float.gguf", "--type", "f32"]);
     assert_eq!(done.code, 0, "{}", done.stderr);
@@ -160,7 +160,7 @@ fn one_pass_is_converting_and_then_quantizing() {
         assert_eq!(done.code, 0, "{case:?}: {}", done.stderr);
         assert!(bytes(&directory, "one.gguf") == bytes(&directory, "two.gguf"), "{case:?}");
     }
-    // And cut into shards.
+    // Also for shards.
     let cut = ["--target-bpw", "7.5", "--imatrix", "imatrix", "--split-max-size", "60K"];
     fine(&directory, &[&["quantize", "float.gguf", "two"], &cut[..]].concat());
     let done = convert(&directory, &[&["-o", "one"], &cut[..]].concat());

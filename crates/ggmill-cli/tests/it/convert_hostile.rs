@@ -1,5 +1,5 @@
-//! Checkpoints made to break what reads them: refused by the name of the file with what was found
-//! there, without the memory and the time that they ask for.
+//! Hostile checkpoints: each is rejected with the name of the file and the fault, without the
+//! memory and time that it claims to need.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::support::{Outcome, ggmill};
 
 const UP: &str = "model.layers.0.mlp.up_proj.weight";
 
-/// In every file of JSON that a conversion reads and needs.
+/// In every JSON file that a conversion reads.
 #[test]
 fn deep_and_large_json_is_refused_by_its_file() {
     let deep = "{\"a\":".repeat(100_000);
@@ -27,7 +27,7 @@ fn deep_and_large_json_is_refused_by_its_file() {
             },
             &format!("error: {shown}: is not valid JSON: "),
         );
-        // A file of zeros that takes no space.
+        // A sparse file, which takes no disk space.
         let size = large + 1;
         check(
             |copied| {
@@ -47,7 +47,7 @@ fn deep_and_large_json_is_refused_by_its_file() {
         let expected = format!("error: {name}: is not valid JSON: ");
         assert!(stderr.starts_with(&expected), "{stderr}");
     }
-    // What is said beside the model is left out, and the model is converted.
+    // An optional file is omitted, and the model is converted.
     let copied = Copied::new();
     fs::write(copied.path("generation_config.json"), &deep).unwrap();
     let made = ggmill(copied.directory.path(), &["convert", "model", "-o", "out.gguf"]);
@@ -58,7 +58,7 @@ fn deep_and_large_json_is_refused_by_its_file() {
 }
 
 #[test]
-fn a_header_that_asks_for_more_than_there_is_is_refused() {
+fn a_header_with_a_length_beyond_the_file_is_refused() {
     let weights = "error: model/model.safetensors: ";
     for length in [u64::MAX, i64::MAX.unsigned_abs(), 100_000_001] {
         let size = ByteSize::from(length);
@@ -67,7 +67,7 @@ fn a_header_that_asks_for_more_than_there_is_is_refused() {
             &format!("{weights}the header should have {size}, but 0 B remain in the file\n"),
         );
     }
-    // It is there, and is more than any real one.
+    // A length within the file, but above the limit.
     let length = 100_000_001u64;
     check(
         |copied| {
@@ -81,7 +81,7 @@ fn a_header_that_asks_for_more_than_there_is_is_refused() {
         |copied| copied.write_header(&"{\"a\":".repeat(100_000), &[]),
         &format!("{weights}the header is not a valid safetensors header: "),
     );
-    // Extents whose product is beyond 64 bits, and places that are not in the file.
+    // Dimensions whose product exceeds 64 bits, and offsets outside the file.
     let huge = 1u64 << 62;
     check(
         |copied| copied.entry(UP, |entry| entry["shape"] = json!([huge, huge])),
@@ -92,9 +92,9 @@ fn a_header_that_asks_for_more_than_there_is_is_refused() {
     }
 }
 
-/// Sizes of the model that no checkpoint has.
+/// Hyperparameters that no model has.
 #[test]
-fn sizes_that_no_model_has_are_refused_by_their_names() {
+fn absurd_hyperparameters_are_refused_by_their_names() {
     for (name, value, expected) in [
         ("num_hidden_layers", json!(4_000_000_000u64), "bid from 0 to 4000000000: 4000000000 rep"),
         ("num_hidden_layers", json!(1e300), "num_hidden_layers is 1e300, expected an integer"),
@@ -113,7 +113,7 @@ fn sizes_that_no_model_has_are_refused_by_their_names() {
     }
 }
 
-/// A pickle that asks for a function, and one that is cut short.
+/// A pickle that calls a function, and a truncated one.
 #[test]
 fn a_hostile_pickle_is_refused_by_its_file() {
     let file = concat!(
@@ -142,9 +142,9 @@ fn a_hostile_pickle_is_refused_by_its_file() {
     }
 }
 
-/// A model of `tokenizer.json` that does not say what it is, or lacks what it says.
+/// A `tokenizer.json` without the type of its model, or without required fields.
 #[test]
-fn what_a_tokenizer_lacks_is_named() {
+fn missing_fields_of_a_tokenizer_are_named() {
     let vocab = json!({ "a": 0, "b": 1 });
     for (model, expected) in [
         (json!({ "vocab": vocab }), "the model has no type: without merges it is not BPE, wi"),
@@ -162,7 +162,7 @@ fn what_a_tokenizer_lacks_is_named() {
         let stderr = copied.refused(&["--pre", "gpt-2"]);
         assert!(stderr.starts_with(&format!("error: tokenizer.json: {expected}")), "{stderr}");
     }
-    // Nothing but the type is missing: told by what there is, as the library does.
+    // Only the type is missing: it is inferred from the fields, as the library does.
     let copied = Copied::new();
     fs::remove_file(copied.path("tokenizer.model")).unwrap();
     let tokenizer = json!({ "model": { "vocab": vocab, "merges": [] } }).to_string();
@@ -170,7 +170,7 @@ fn what_a_tokenizer_lacks_is_named() {
     let args = ["convert", "model", "-o", "out.gguf", "--pre", "gpt-2", "--no-check"];
     let made = ggmill(copied.directory.path(), &args);
     assert_eq!(made.code, 0, "{}", made.stderr);
-    // A model of another kind than the architecture takes is named.
+    // A model of a kind that the architecture does not use is named.
     let copied = Copied::new();
     fs::remove_file(copied.path("tokenizer.model")).unwrap();
     let model = json!({ "vocab": vocab, "unk_token": "a" });
@@ -179,10 +179,10 @@ fn what_a_tokenizer_lacks_is_named() {
     assert!(stderr.contains("; the model of tokenizer.json is WordLevel\n"), "{stderr}");
 }
 
-/// Tokens that the embedding has no row for, whichever file has them.
+/// Tokens without a row in the embedding, in any of the files.
 #[test]
 fn tokens_beyond_the_embedding_are_named() {
-    // A SentencePiece model of 512 pieces beside fewer rows.
+    // A SentencePiece model of 512 pieces with fewer rows.
     let copied = Copied::new();
     copied.json("config.json", |config| config["vocab_size"] = json!(400));
     copied.entry("model.embed_tokens.weight", |entry| entry["shape"] = json!([400, 64]));
@@ -205,10 +205,10 @@ fn tokens_beyond_the_embedding_are_named() {
     }
 }
 
-/// A link to what is not there yet is not the same as nothing.
+/// A dangling link is not treated as a missing file.
 #[test]
 #[cfg(unix)]
-fn what_a_link_does_not_lead_to_is_named() {
+fn a_dangling_link_is_named() {
     for name in ["model.safetensors", "tokenizer.model", "config.json"] {
         let copied = Copied::new();
         fs::remove_file(copied.path(name)).unwrap();
@@ -224,7 +224,7 @@ fn what_a_link_does_not_lead_to_is_named() {
     assert!(stderr.starts_with("error: model/model.safetensors: cannot open: "), "{stderr}");
 }
 
-/// Adapters whose factors do not belong together.
+/// Adapters whose factors do not match each other.
 #[test]
 fn factors_that_do_not_fit_are_named() {
     let target = "base_model.model.model.layers.0.self_attn.q_proj";

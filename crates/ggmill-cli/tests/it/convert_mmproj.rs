@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Directory, ggmill, real};
 
-/// A checkpoint with the tensors of a recipe of the converter's tests, all of them zero.
+/// Writes a checkpoint with the tensors of a recipe of the converter's tests, all zero.
 fn checkpoint(directory: &Directory, name: &str, kind: &str, recipe: &str) {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ggmill-convert/tests/fixtures");
     let recipes = fs::read(fixtures.join(format!("{kind}.json"))).unwrap();
@@ -38,7 +38,7 @@ fn checkpoint(directory: &Directory, name: &str, kind: &str, recipe: &str) {
 }
 
 #[test]
-fn the_towers_become_a_file_that_check_has_nothing_against() {
+fn the_encoders_are_converted_to_a_file_without_findings() {
     for (name, recipe) in [
         ("Tiny-Gemma-3", "Gemma3ForConditionalGeneration"),
         ("Tiny-Voxtral", "VoxtralForConditionalGeneration"),
@@ -48,7 +48,7 @@ fn the_towers_become_a_file_that_check_has_nothing_against() {
         checkpoint(&directory, name, "mmproj", recipe);
         let made = ggmill(directory.path(), &["convert", name, "--mmproj", "--type", "f16"]);
         assert_eq!(made.code, 0, "{name}: {}", made.stderr);
-        // The name is that of the convention.
+        // The name follows the convention.
         let written = made.stderr.lines().find_map(|line| line.strip_prefix("note: wrote "));
         let file = written.unwrap().to_owned();
         assert!(file.starts_with("mmproj-") && file.ends_with("-F16.gguf"), "{file}");
@@ -63,7 +63,7 @@ fn the_towers_become_a_file_that_check_has_nothing_against() {
 }
 
 #[test]
-fn a_checkpoint_with_towers_says_how_to_get_them() {
+fn a_checkpoint_with_encoders_gets_a_note() {
     let directory = Directory::new();
     checkpoint(&directory, "seeing", "classes", "Gemma3ForConditionalGeneration");
     let made = ggmill(directory.path(), &["convert", "seeing", "--dry-run"]);
@@ -73,7 +73,7 @@ fn a_checkpoint_with_towers_says_how_to_get_them() {
 }
 
 #[test]
-fn a_checkpoint_without_towers_is_refused() {
+fn a_checkpoint_without_encoders_is_refused() {
     let directory = Directory::new();
     let model = real("tinystories260K").display().to_string();
     let refused = ggmill(directory.path(), &["convert", &model, "--mmproj"]);

@@ -1,4 +1,4 @@
-//! What `ggmill convert` says of its source and of what it chose, and where its output goes.
+//! The sources of `ggmill convert`, the notes about them, and the output path.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ fn refused(directory: &Directory, args: &[&str]) -> String {
     stderr
 }
 
-/// The files of the bundled checkpoint without its weights.
+/// Copies the files of the bundled checkpoint without its weights.
 fn without_weights(directory: &Directory, name: &str) {
     fs::create_dir(directory.path().join(name)).unwrap();
     for entry in fs::read_dir(real("tinystories260K")).unwrap().map(|entry| entry.unwrap().path()) {
@@ -50,7 +50,7 @@ fn a_file_that_is_not_a_model_is_named_with_what_is_expected() {
 }
 
 #[test]
-fn the_type_that_was_chosen_is_said_with_the_reason() {
+fn the_chosen_type_is_noted_with_the_reason() {
     let directory = Directory::new();
     let source = real("tinystories260K").display().to_string();
     let note = "note: type F16, because the weights of the checkpoint are F32; --type F32 avoids \
@@ -71,7 +71,7 @@ fn the_type_that_was_chosen_is_said_with_the_reason() {
 }
 
 #[test]
-fn an_output_that_is_a_directory_gets_the_file_in_it() {
+fn an_output_directory_gets_the_file() {
     let directory = Directory::new();
     let source = real("tinystories260K").display().to_string();
     fs::create_dir(directory.path().join("models")).unwrap();
@@ -89,7 +89,8 @@ fn an_output_that_is_a_directory_gets_the_file_in_it() {
     assert!(directory.path().join("models/style-F32.gguf").is_file());
 }
 
-/// As with the reference, a vocabulary needs no weights; and it is the same as with them.
+/// As in the reference, a vocabulary is converted without weights; the result is the same as with
+/// them.
 #[test]
 fn a_vocabulary_is_converted_without_weights() {
     let directory = Directory::new();
@@ -115,7 +116,7 @@ fn a_vocabulary_is_converted_without_weights() {
 }
 
 #[test]
-fn only_models_become_checkpoints_again() {
+fn only_models_are_converted_back() {
     let of_type = |kind: &str, architecture: &str| {
         let mut file = FileBytes::v3(1, 2);
         file.pair("general.architecture", &architecture.into());
@@ -162,9 +163,9 @@ fn shapes_of_a_dry_run_are_those_of_safetensors() {
     assert!(dry.stdout.contains("the reverse of those in GGUF"), "{}", dry.stdout);
 }
 
-/// Where PEFT's files are given to a command that takes those in GGUF.
+/// PEFT files in a command that takes GGUF adapters.
 #[test]
-fn an_adapter_to_be_merged_is_converted_first() {
+fn a_peft_adapter_must_be_converted_before_merging() {
     let directory = Directory::new().with("base.gguf", tiny());
     write_adapter(&directory.path().join("style"), &json!({ "lora_alpha": 8 }));
     for (adapter, name) in [
@@ -182,9 +183,9 @@ fn an_adapter_to_be_merged_is_converted_first() {
     }
 }
 
-/// The vocabulary beside a file of llama2.c is one of its inputs.
+/// The vocabulary next to a llama2.c file is one of its inputs.
 #[test]
-fn the_tokenizer_of_llama2c_is_not_written_over() {
+fn the_tokenizer_of_llama2c_is_not_overwritten() {
     let directory = Directory::new().with("tokenizer.bin", "precious");
     fs::copy(real("tinystories260K.llama2c.bin"), directory.path().join("model.bin")).unwrap();
     for output in ["tokenizer.bin", "./tokenizer.bin"] {
@@ -196,7 +197,7 @@ fn the_tokenizer_of_llama2c_is_not_written_over() {
 }
 
 #[test]
-fn weights_without_a_configuration_say_what_is_missing() {
+fn weights_without_a_configuration_get_a_hint() {
     let header = br#"{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
     let weights = [&(header.len() as u64).to_le_bytes()[..], header, &[0; 4]].concat();
     let directory = Directory::new().with("alone.safetensors", weights);
@@ -212,9 +213,9 @@ fn weights_without_a_configuration_say_what_is_missing() {
     );
 }
 
-/// What a user may want to know of a checkpoint before it is published.
+/// Facts that a user may want to know before publishing a model.
 #[test]
-fn names_and_vocabularies_that_are_missing_are_told() {
+fn missing_names_and_vocabularies_are_noted() {
     let directory = Directory::new();
     let snapshot = directory.path().join("models--karpathy--tinyllamas/snapshots/0123abcd");
     fs::create_dir_all(&snapshot).unwrap();
@@ -225,7 +226,7 @@ fn names_and_vocabularies_that_are_missing_are_told() {
         let mut run = command(directory.path());
         outcome(run.arg("convert").arg(&snapshot).args(["-o", "x-{ftype}.gguf"]).args(more))
     };
-    // The directory of a cache is none of a checkpoint.
+    // A directory named `snapshots` outside the cache gets no note.
     let stderr = refused(&directory, &["convert", "models--karpathy--tinyllamas"]);
     let hint = "hint: models--karpathy--tinyllamas/snapshots/0123abcd is a checkpoint: name this \
                 directory\n";
@@ -235,18 +236,18 @@ fn names_and_vocabularies_that_are_missing_are_told() {
     let found = convert(&[]);
     assert_eq!(found.code, 0, "{}", found.stderr);
     assert!(found.stderr.contains(warning) && found.stderr.contains(note), "{}", found.stderr);
-    // The last line says it again: the warning may be far above.
+    // The last line repeats it, because the warning may have scrolled away.
     assert!(found.stderr.ends_with("; the file has no vocabulary\n"), "{}", found.stderr);
     let found = convert(&["--no-vocab", "--name", "T", "--type", "q8_0"]);
     assert_eq!(found.code, 0, "{}", found.stderr);
     assert!(!found.stderr.contains(warning) && !found.stderr.contains(note), "{}", found.stderr);
-    // Without a tokenizer there are other ways to give a text.
+    // Token IDs can be used without a tokenizer.
     fs::write(directory.path().join("text.txt"), "Once upon a time").unwrap();
     let found = ggmill(directory.path(), &["measure", "x-q8_0.gguf", "--text", "text.txt"]);
     let message = "error: x-q8_0.gguf: the file has no tokenizer\nhint: --tokens IDS.json takes the \
                    IDs of tokens instead\n";
     assert_eq!((found.code, &*found.stderr), (2, message));
     fs::remove_file(directory.path().join("text.txt")).unwrap();
-    // As convert_hf_to_gguf.py names its output.
+    // `{ftype}` in the output, as in convert_hf_to_gguf.py.
     assert_eq!(directory.files(), ["models--karpathy--tinyllamas", "x-f16.gguf", "x-q8_0.gguf"]);
 }

@@ -17,7 +17,7 @@ fn bytes(directory: &Directory, name: &str) -> Vec<u8> {
 
 /// The checkpoint is F32, so nothing is rounded before it is quantized.
 #[test]
-fn one_pass_gives_what_converting_and_then_quantizing_gives() {
+fn one_pass_equals_converting_and_then_quantizing() {
     let directory = Directory::new();
     convert(&directory, &["-o", "float.gguf", "--type", "f32"]);
     let cases: [&[&str]; 5] = [
@@ -56,9 +56,9 @@ fn shards_are_written_in_the_same_pass() {
     assert_eq!(compared.code, 0, "{}", compared.stdout);
 }
 
-/// Of weights in F32 the reference makes F16, too.
+/// The reference also converts F32 weights to F16.
 #[test]
-fn without_a_type_it_is_the_16_bit_type_of_the_checkpoint() {
+fn the_default_is_the_16_bit_type_of_the_checkpoint() {
     let directory = Directory::new();
     convert(&directory, &[]);
     convert(&directory, &["--outfile", "auto.gguf", "--outtype", "auto"]);
@@ -66,13 +66,13 @@ fn without_a_type_it_is_the_16_bit_type_of_the_checkpoint() {
     let f16 = bytes(&directory, "f16.gguf");
     assert!(bytes(&directory, "tinystories260K-260K-v1.0-F16.gguf") == f16);
     assert!(bytes(&directory, "auto.gguf") == f16);
-    // As llama-quantize takes its files.
+    // A positional output, as in llama-quantize.
     convert(&directory, &["placed.gguf"]);
     assert!(bytes(&directory, "placed.gguf") == f16);
 }
 
 #[test]
-fn options_without_effect_are_refused() {
+fn options_that_have_no_effect_are_refused() {
     let directory = Directory::new();
     let refused = outcome(
         command(directory.path())

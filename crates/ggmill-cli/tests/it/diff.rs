@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use crate::support::{Directory, ggmill, shard, tiny};
 
-/// A model with something to change of every kind.
+/// Returns a model with something to change of every kind.
 fn model(changed: bool) -> Vec<u8> {
     let mut file = FileBytes::v3(4, 6);
     let long = "{% for message in messages %}{{ message.content }}{% endfor %}".repeat(4);
@@ -39,7 +39,7 @@ fn model(changed: bool) -> Vec<u8> {
 }
 
 #[test]
-fn what_differs() {
+fn differences_are_printed() {
     let directory = Directory::new().with("old.gguf", model(false)).with("new.gguf", model(true));
     let diff = |more: &[&str]| {
         ggmill(directory.path(), &[&["diff", "old.gguf", "new.gguf"], more].concat())
@@ -57,7 +57,7 @@ fn what_differs() {
     );
     assert_eq!(diff(&["--key", "general.architecture"]).code, 0);
     assert_eq!(diff(&["--tensors=a"]).code, 0);
-    // What is misspelled is not the same in both.
+    // A pattern that matches in neither model is an error.
     for typo in ["--tensors=zzz", "--key=nothing*"] {
         let found = diff(&[typo]);
         assert_eq!((found.code, found.stdout.as_str()), (2, ""), "{typo}");
@@ -67,7 +67,7 @@ fn what_differs() {
 }
 
 #[test]
-fn what_is_the_same() {
+fn equal_models_have_no_differences() {
     let directory = Directory::new().with("a.gguf", tiny()).with("b.gguf", tiny());
     let found = ggmill(directory.path(), &["diff", "a.gguf", "b.gguf"]);
     assert_eq!(found.code, 0);
@@ -80,9 +80,9 @@ fn what_is_the_same() {
     assert_eq!((&json["schema"], &json["same"]), (&"ggmill.diff/1".into(), &true.into()));
 }
 
-/// Shards, the other byte order and the other version are forms of one model.
+/// Shards, byte order and version are not differences.
 #[test]
-fn forms_of_one_model() {
+fn shards_byte_order_and_version_are_not_compared() {
     let directory = Directory::new()
         .with("model.gguf", &models()[0].file)
         .with("a-00001-of-00002.gguf", shard(0, 2))

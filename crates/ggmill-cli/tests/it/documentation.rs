@@ -1,4 +1,4 @@
-//! The commands of the documentation, run as they are printed.
+//! The commands in the documentation, run as printed.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::lora::write_adapter;
 use crate::support::{Directory, command, ggmill, outcome, real};
 
-/// The commands in the shell blocks of a page.
+/// Returns the commands in the shell blocks of a page.
 fn commands(page: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
     let text = fs::read_to_string(path).unwrap();
@@ -19,7 +19,7 @@ fn commands(page: &str) -> Vec<String> {
     found
 }
 
-/// A command taken apart as a shell does, as far as these pages need it.
+/// Splits a command into words like a shell, as far as these pages need it.
 fn words(command: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
     for c in command.chars() {

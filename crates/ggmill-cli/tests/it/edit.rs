@@ -22,7 +22,7 @@ fn text(directory: &Directory, name: &str, key: &str) -> String {
 }
 
 #[test]
-fn what_it_says_is_what_it_did() {
+fn the_report_matches_the_edit() {
     let directory =
         Directory::new().with("tiny.gguf", tiny()).with("template.jinja", "{{ bos_token }}");
     let args = ["tiny.gguf", "--set", "general.name=Tidy", "--set", "llama.context_length=256"];
@@ -151,9 +151,9 @@ fn values_come_from_files() {
     assert!(!shown.contains("my.gone"), "{shown}");
 }
 
-/// Exit code 2, words that help, and everything as it was.
+/// Exit code 2, a helpful message, and unchanged files.
 #[test]
-fn what_is_refused_changes_nothing() {
+fn a_refused_edit_changes_nothing() {
     let directory = Directory::new()
         .with("tiny.gguf", tiny())
         .with("other.gguf", tiny())
@@ -216,7 +216,7 @@ fn what_is_refused_changes_nothing() {
 
 #[cfg(unix)]
 #[test]
-fn read_only_files_and_links_are_left_alone() {
+fn read_only_files_and_links_are_not_edited() {
     use std::os::unix::fs::PermissionsExt as _;
     let directory = Directory::new().with("tiny.gguf", tiny());
     let path = directory.path().join("tiny.gguf");
@@ -243,9 +243,9 @@ fn read_only_files_and_links_are_left_alone() {
     assert_eq!(copy.code, 0, "{}", copy.stderr);
 }
 
-/// A journal that an edit has left: every command tells, and only `--recover` goes on.
+/// The journal of an interrupted edit: every command reports it, and only `--recover` resolves it.
 #[test]
-fn an_interrupted_edit_is_told_and_finished() {
+fn an_interrupted_edit_is_reported_and_finished() {
     let directory = Directory::new().with("tiny.gguf", tiny());
     let path = directory.path().join("tiny.gguf");
     let journal = directory.path().join("tiny.gguf.ggmill-journal");
@@ -254,7 +254,7 @@ fn an_interrupted_edit_is_told_and_finished() {
         "tiny.gguf: no edit was interrupted\n"
     );
 
-    // The journal of an edit that stopped between two writes, made from the finished edit.
+    // The journal of an edit that stopped between two writes, constructed from the finished edit.
     assert_eq!(edit(&directory, &["tiny.gguf", "--set", "general.name=Tidy"]).code, 0);
     let (old, new) = (tiny(), bytes(&directory, "tiny.gguf"));
     fs::write(&journal, journal_of(&old, &new)).unwrap();
@@ -285,7 +285,7 @@ fn an_interrupted_edit_is_told_and_finished() {
     );
     assert!(bytes(&directory, "tiny.gguf") == new && !journal.exists());
 
-    // The next edit does nothing of that by itself.
+    // The next edit does not recover the file.
     fs::write(&journal, journal_of(&old, &new)).unwrap();
     fs::write(&path, &torn).unwrap();
     let next = edit(&directory, &["tiny.gguf", "--set", "llama.context_length=1"]);
@@ -300,7 +300,7 @@ fn an_interrupted_edit_is_told_and_finished() {
     assert_eq!(edit(&directory, &["tiny.gguf", "--set", "llama.context_length=1"]).code, 0);
     assert_eq!(text(&directory, "tiny.gguf", "general.name"), "Tidy");
 
-    // One that is not this file's, and one that is damaged, are left for somebody to look at.
+    // A journal of a different file and a damaged one are kept for the user.
     let content = bytes(&directory, "tiny.gguf");
     for (bytes, words) in [
         (journal_of(&old, &new), "belongs to a different file"),
@@ -318,8 +318,7 @@ fn an_interrupted_edit_is_told_and_finished() {
         assert!(journal.exists() && self::bytes(&directory, "tiny.gguf") == content);
     }
 
-    // One whose every checksum is right and that would make of the file what it never was: no GGUF
-    // file, or one whose tensors are elsewhere.
+    // A journal with valid checksums that would produce an invalid file or move tensors.
     let start =
         usize::try_from(ggmill_core::Header::parse(&content[..]).unwrap().data_offset()).unwrap();
     let mut garbage = content.clone();
@@ -340,20 +339,20 @@ fn an_interrupted_edit_is_told_and_finished() {
     }
 }
 
-/// One so long that it can be nobody's is not read into memory.
+/// A journal that is too long to be valid is not read into memory.
 #[test]
 fn a_journal_of_gigabytes_is_damaged() {
     let directory = Directory::new().with("tiny.gguf", tiny());
     let journal = fs::File::create(directory.path().join("tiny.gguf.ggmill-journal")).unwrap();
-    // Sparse: it takes no room.
+    // A sparse file takes no disk space.
     journal.set_len(1 << 40).unwrap();
     let found = edit(&directory, &["tiny.gguf", "--recover"]);
     assert!(found.code == 2 && found.stderr.contains("is damaged"), "{}", found.stderr);
     assert!(bytes(&directory, "tiny.gguf") == tiny());
 }
 
-/// A journal as `docs/formats/journal.md` describes it, for an edit within the first 64 bytes and
-/// the next ones up to where the data begin.
+/// Returns a journal as in `docs/formats/journal.md`, for an edit of the first 64 bytes and the
+/// bytes from there to the data.
 fn journal_of(old: &[u8], new: &[u8]) -> Vec<u8> {
     let xxh64 = |bytes: &[u8]| xxhash_rust::xxh64::xxh64(bytes, 0);
     let kept_from = usize::try_from(Header::parse(old).unwrap().data_offset()).unwrap();
@@ -377,7 +376,7 @@ fn journal_of(old: &[u8], new: &[u8]) -> Vec<u8> {
     journal
 }
 
-/// The manual names every option that edits.
+/// The help names every option that edits.
 #[test]
 fn help_has_every_option() {
     let help = ggmill(Path::new("."), &["edit", "--help"]).stdout;
@@ -396,9 +395,9 @@ fn help_has_every_option() {
     }
 }
 
-/// JSON that is not a patch is refused with what one is, whatever the name of its file.
+/// JSON that is not a patch is rejected with a hint about patches, for any file name.
 #[test]
-fn what_is_no_patch_is_told_what_one_is() {
+fn json_that_is_not_a_patch_gets_a_hint() {
     let directory = Directory::new()
         .with("tiny.gguf", tiny())
         .with("list.json", "[1, 2]")
@@ -422,7 +421,7 @@ fn what_is_no_patch_is_told_what_one_is() {
         let expected = format!("{name}: {document}{table}");
         assert!(found.stderr.contains(&expected), "{name}: {}", found.stderr);
     }
-    // What the hint names writes one.
+    // The command in the hint writes a patch.
     let args = ["extract", "tiny.gguf", "--key", "general.*", "-o", "patch.json"];
     assert_eq!(ggmill(directory.path(), &args).code, 0);
     let found = edit(&directory, &["tiny.gguf", "--patch", "patch.json"]);

@@ -1,4 +1,4 @@
-//! `ggmill edit` says what an edit leads to: what the rules find, what is refused, what it leaves.
+//! The checks of `ggmill edit`: findings, refused edits, and reserved space.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ fn text(directory: &Directory, name: &str, key: &str) -> String {
     Header::parse(&bytes).unwrap().metadata().str(key).unwrap().to_owned()
 }
 
-/// A vocabulary of three tokens.
+/// Returns a model with a vocabulary of three tokens.
 fn vocabulary() -> Vec<u8> {
     let mut file = FileBytes::v3(0, 4);
     let tokens = ["<s>", "</s>", "a"].map(Value::from).to_vec();
@@ -34,7 +34,7 @@ fn vocabulary() -> Vec<u8> {
 }
 
 #[test]
-fn the_rules_are_asked_about_the_keys_that_were_touched() {
+fn the_rules_check_the_changed_keys() {
     let llama = models().into_iter().find(|model| model.name == "llama").unwrap();
     let directory = Directory::new().with("tiny.gguf", tiny()).with("llama.gguf", llama.file);
     for (file, args, words) in [
@@ -45,7 +45,7 @@ fn the_rules_are_asked_about_the_keys_that_were_touched() {
         ),
         ("tiny.gguf", &["--set", "general.license=my own"], "(GG2001: "),
         ("llama.gguf", &["--set", "llama.block_count=77", "--force"], "block_count is 77"),
-        // A key that is gone is missed.
+        // A removed key is reported as missing.
         ("llama.gguf", &["--unset", "llama.block_count", "--force"], "key \"llama.block_count\": "),
     ] {
         let dry = [&[file], args, &["--dry-run"]].concat();
@@ -58,17 +58,17 @@ fn the_rules_are_asked_about_the_keys_that_were_touched() {
         let json: Json = serde_json::from_str(&json.stdout).unwrap();
         assert!(!json["findings"].as_array().unwrap().is_empty(), "{args:?}");
     }
-    // What was wrong before and is not touched is not told of.
+    // Existing findings about other keys are not reported.
     let found = edit(&directory, &["llama.gguf", "--set", "x.y=1", "--dry-run"]);
     assert_eq!((found.code, &*found.stderr), (0, ""));
-    // The edit is made in spite of warnings.
+    // Warnings do not prevent the edit.
     let found = edit(&directory, &["tiny.gguf", "--set", "general.license=my own"]);
     assert!(found.code == 0 && found.stderr.contains("GG2001"), "{}", found.stderr);
 }
 
-/// An edit that leads to an error that the file does not have is refused, and nothing is written.
+/// An edit that causes a new error is refused, and nothing is written.
 #[test]
-fn an_edit_that_leads_to_an_error_is_refused_unless_forced() {
+fn an_edit_that_causes_an_error_is_refused_unless_forced() {
     let llama = models().into_iter().find(|model| model.name == "llama").unwrap();
     let directory = Directory::new().with("llama.gguf", llama.file);
     let before = bytes(&directory, "llama.gguf");
@@ -101,19 +101,19 @@ fn an_edit_that_leads_to_an_error_is_refused_unless_forced() {
         let found = edit(&directory, &[&set[..], &[&format!("x{more}.gguf")]].concat());
         assert_eq!(found.code, 0, "{}", found.stderr);
     }
-    // The file has this error already: another wrong value is no worse, and so is any other edit.
+    // The file has this error already: neither another wrong value nor any other edit is refused.
     for set in ["llama.block_count=78", "general.author=A"] {
         let found = edit(&directory, &["x--force.gguf", "--set", set]);
         assert_eq!(found.code, 0, "{set}: {}", found.stderr);
     }
-    // Edits are judged by what they lead to together.
+    // Edits are checked together.
     let block_count = ggmill(directory.path(), &["get", "llama.gguf", "llama.block_count"]).stdout;
     let back = format!("llama.block_count={}", block_count.trim());
     let found = edit(&directory, &["llama.gguf", "--set", "llama.block_count=77", "--set", &back]);
     assert_eq!(found.code, 0, "{}", found.stderr);
 }
 
-/// A key without its namespace, or with a misspelled one, is asked about too.
+/// A key without its namespace, or with a misspelled one, is refused, too.
 #[test]
 fn a_key_without_its_namespace_is_refused_unless_forced() {
     let directory = Directory::new().with("tiny.gguf", tiny());
@@ -134,7 +134,7 @@ fn a_key_without_its_namespace_is_refused_unless_forced() {
     }
 }
 
-/// The text of a template is longer than the name of a file can be.
+/// The text of a template can be longer than a file name.
 #[test]
 fn a_template_can_be_given_as_text() {
     let directory = Directory::new().with("model.gguf", vocabulary());
@@ -148,7 +148,7 @@ fn a_template_can_be_given_as_text() {
     }
 }
 
-/// A key that is nearly a known one is asked about before anything is written.
+/// A key that is similar to a known one is refused before anything is written.
 #[test]
 fn a_misspelled_key_is_refused_unless_forced() {
     let directory = Directory::new().with("tiny.gguf", tiny()).with("other.gguf", tiny());
@@ -179,10 +179,10 @@ fn a_misspelled_key_is_refused_unless_forced() {
     let warning = "warning: key \"llama.context_lenght\": did you mean llama.context_length?\n";
     assert!(found.code == 0 && found.stderr.contains(warning), "{}", found.stderr);
     assert_eq!(ggmill(directory.path(), &["get", "tiny.gguf", "llama.context_lenght"]).code, 0);
-    // Once it is there, it is a key of the file.
+    // Once the key exists, it is not refused.
     let found = edit(&directory, &["tiny.gguf", "--set", "llama.context_lenght=8192"]);
     assert_eq!(found.code, 0, "{}", found.stderr);
-    // `--remove` is what `--unset` is elsewhere.
+    // `--remove` is the name of `--unset` in other tools.
     let found = edit(&directory, &["tiny.gguf", "--remove", "llama.context_lenght"]);
     assert!(found.code == 0 && found.stdout.contains("- llama.context_lenght"), "{found:?}");
     let found = edit(&directory, &["tiny.gguf", "--remove", "llama.context_lenght"]);
@@ -199,7 +199,7 @@ fn a_misspelled_key_is_refused_unless_forced() {
 }
 
 #[test]
-fn a_template_is_read_out_of_a_configuration() {
+fn a_template_is_read_from_a_configuration() {
     let directory = Directory::new()
         .with("model.gguf", vocabulary())
         .with("template.jinja", "{{ bos_token }}")
@@ -251,9 +251,9 @@ fn a_template_is_read_out_of_a_configuration() {
     assert_eq!(text(&directory, "model.gguf", template), "{% if %}");
 }
 
-/// The room an edit leaves is named when it comes, and is gone from every file written whole.
+/// The space that an edit reserves is reported once, and other commands omit it from new files.
 #[test]
-fn room_is_named_and_left_out_of_new_files() {
+fn reserved_space_is_reported_and_omitted_from_new_files() {
     const KEY: &str = "ggmill.padding";
     let has = |directory: &Directory, name: &str| {
         let bytes = bytes(directory, name);
@@ -265,7 +265,7 @@ fn room_is_named_and_left_out_of_new_files() {
     assert_eq!(found.code, 0, "{}", found.stderr);
     assert!(found.stdout.contains("\n+ ggmill.padding  "), "{}", found.stdout);
     assert!(has(&directory, "tiny.gguf"));
-    // It is named once, and an edit that it has room for is one line.
+    // It is reported once; an edit that fits into it prints one line.
     let again = edit(&directory, &["tiny.gguf", "--set", "llama.context_length=256"]);
     let told = "~ llama.context_length  128 (u32) → 256 (u32)\ntiny.gguf: edited in place\n";
     assert_eq!((again.code, &*again.stdout), (0, told));
@@ -298,7 +298,7 @@ fn room_is_named_and_left_out_of_new_files() {
     assert!(!has(&fresh, "tiny.gguf"));
 }
 
-/// Each file is edited or left as it is; one that fails keeps none of the others from it.
+/// Each file is edited or unchanged; after a failure, the others are edited.
 #[test]
 fn several_files() {
     let directory = Directory::new()
@@ -320,13 +320,13 @@ fn several_files() {
     assert_eq!(json["schema"], "ggmill.edits/1");
     assert_eq!(json["files"].as_array().unwrap().len(), 3);
     assert!(json["files"][1]["error"].as_str().unwrap().contains("page.gguf"), "{json}");
-    // As gguf_new_metadata takes its files: nothing is edited by mistake.
+    // The arguments of gguf_new_metadata: nothing is edited by mistake.
     let before = bytes(&directory, "a.gguf");
     let found = edit(&directory, &["a.gguf", "new.gguf", "--set", "general.author=C"]);
     assert_eq!(found.code, 2);
     assert!(found.stderr.contains("hint: -o OUT writes an edited copy"), "{}", found.stderr);
     assert!(bytes(&directory, "a.gguf") == before);
-    // Neither where the output is there already: both would be edited.
+    // Also if the output exists: both would be edited.
     for more in [&[][..], &["--dry-run"]] {
         let args = ["a.gguf", "b.gguf", "--set", "general.author=C"];
         let found = edit(&directory, &[&args, more].concat());
@@ -341,7 +341,7 @@ fn several_files() {
     assert!(found.code == 2 && found.stderr.contains("of only one file"), "{}", found.stderr);
 }
 
-/// As gguf-set-metadata does.
+/// As in gguf-set-metadata.
 #[test]
 fn set_metadata_adds_no_key() {
     let directory = Directory::new().with("tiny.gguf", tiny());
@@ -354,7 +354,7 @@ fn set_metadata_adds_no_key() {
     assert!(bytes(&directory, "tiny.gguf") == before);
     let found = ggmill(directory.path(), &[&args[..], &["--force"]].concat());
     assert_eq!(found.code, 0, "{}", found.stderr);
-    // Two arguments in place of one.
+    // Two arguments instead of one.
     let found = edit(&directory, &["tiny.gguf", "--set", "general.name", "B"]);
     assert!(found.stderr.ends_with("hint: --set general.name=VALUE\n"), "{}", found.stderr);
 }

@@ -1,4 +1,4 @@
-//! The ways to say a value, and what other tools call things.
+//! The spellings of values, and the options of other tools.
 
 use std::fs;
 use std::io::Write as _;
@@ -88,10 +88,10 @@ fn values_by_name_by_element_and_from_standard_input() {
     }
 }
 
-/// A shell makes a pipe of `<(…)`.
+/// A shell passes `<(…)` as a named pipe.
 #[cfg(unix)]
 #[test]
-fn values_from_a_pipe_with_a_name() {
+fn values_from_a_named_pipe() {
     let directory = Directory::new().with("model.gguf", model());
     let mut child = command(directory.path());
     let child = child.args(["edit", "model.gguf", "--set-from", "/dev/stdin", "--no-check"]);
@@ -104,7 +104,7 @@ fn values_from_a_pipe_with_a_name() {
 }
 
 #[test]
-fn what_other_tools_call_it() {
+fn options_of_other_tools_are_accepted() {
     let directory = Directory::new().with("model.gguf", model());
     for (args, key, expected) in [
         (&["--special-token", "unknown=<unk>"][..], "tokenizer.ggml.unknown_token_id", "0\n"),
@@ -122,7 +122,7 @@ fn what_other_tools_call_it() {
     }
     fine(&directory, &["--remove-metadata", "general.description"]);
     assert_eq!(ggmill(directory.path(), &["get", "model.gguf", "general.description"]).code, 2);
-    // Two arguments where one is taken: what to type is said.
+    // Two arguments instead of one: the hint shows what to type.
     let two = ["edit", "--special-token", "eos", "</s>", "model.gguf"];
     let found = ggmill(directory.path(), &two);
     assert_eq!(found.code, 2);

@@ -7,12 +7,13 @@ use serde_json::Value as Json;
 
 use crate::support::{Directory, Outcome, command, ggmill, outcome, real, shard};
 
-/// A llama of two blocks with 4 heads of 32 for queries and 2 for keys: the header, and holes.
+/// Returns a llama of two blocks with 4 query heads and 2 KV heads of 32 elements: the header, and
+/// a sparse rest.
 fn model() -> Vec<u8> {
     trained_with(1024)
 }
 
-/// A model that was trained with so many tokens.
+/// Returns a model that was trained with `context` tokens.
 fn trained_with(context: u32) -> Vec<u8> {
     let mut file = FileBytes::v3(3, 7);
     file.pair("general.architecture", &"llama".into());
@@ -44,7 +45,7 @@ fn json(found: &Outcome) -> Json {
 }
 
 #[test]
-fn an_estimate_says_what_takes_memory_and_what_is_not_in_it() {
+fn an_estimate_has_purposes_and_omissions() {
     let directory = directory();
     let found = ggmill(directory.path(), &["estimate", "model.gguf"]);
     assert_eq!((found.code, &*found.stderr), (0, ""));
@@ -96,7 +97,7 @@ fn tensors_are_where_overrides_place_them() {
 }
 
 #[test]
-fn files_beside_the_model_are_added() {
+fn additional_files_are_included() {
     let directory = directory();
     let mut adapter = FileBytes::v3(1, 1);
     adapter.pair("general.type", &"adapter".into());
@@ -112,7 +113,7 @@ fn files_beside_the_model_are_added() {
     assert_eq!(total(&["--draft", "model.gguf"]), 2 * alone);
 }
 
-/// Caches take 512 bytes for each token.
+/// The caches take 512 bytes per token.
 #[test]
 fn the_longest_context_that_fits_is_found() {
     let directory = directory();
@@ -133,7 +134,7 @@ fn the_longest_context_that_fits_is_found() {
 }
 
 #[test]
-fn a_model_of_an_unknown_architecture_has_weights_and_what_is_unknown_is_said() {
+fn an_unknown_architecture_has_only_weights() {
     let file = real("mobilenet.gguf");
     let file = if file.exists() { file } else { Path::new("strange.gguf").to_owned() };
     let mut strange = FileBytes::v3(1, 1);
@@ -148,9 +149,9 @@ fn a_model_of_an_unknown_architecture_has_weights_and_what_is_unknown_is_said() 
     assert!(found.stderr.contains(note), "{}", found.stderr);
 }
 
-/// A graph says what is computed, and not what is kept between tokens.
+/// A stored graph describes the computation, but not the caches.
 #[test]
-fn a_description_of_the_user_is_taken_for_an_architecture_that_is_unknown() {
+fn a_custom_description_is_used_for_an_unknown_architecture() {
     let directory = Directory::new();
     let run = |args: &[&str]| ggmill(directory.path(), args);
     let text = run(&["explain", "llama", "--description"]).stdout;
@@ -170,9 +171,9 @@ fn a_description_of_the_user_is_taken_for_an_architecture_that_is_unknown() {
     assert_eq!(found.stdout, run(&["estimate", "known.gguf"]).stdout);
 }
 
-/// What must fit is on the devices, whether there is one context or several.
+/// With --fit, the table has the total of each device, for one context or several.
 #[test]
-fn a_table_of_what_fits_has_layers_and_devices() {
+fn a_fitted_table_has_layers_and_devices() {
     let directory = directory();
     let fit = ["estimate", "model.gguf", "--fit", "300KiB,300KiB", "--reserve", "1"];
     let found = ggmill(directory.path(), &[&fit[..], &["--ctx=512,1024,4096"]].concat());
@@ -197,7 +198,7 @@ fn nothing_is_fitted_without_weights() {
 }
 
 #[test]
-fn contexts_that_are_not_as_they_were_asked_for_are_noted() {
+fn changed_contexts_are_noted() {
     let directory = directory();
     let notes = |args: &[&str]| {
         let found = ggmill(directory.path(), &[&["estimate", "model.gguf"], args].concat());
@@ -217,15 +218,15 @@ fn contexts_that_are_not_as_they_were_asked_for_are_noted() {
     assert_eq!(notes(&["--ctx", "1024"]), "");
     assert_eq!(notes(&["--ctx", "1000"]), rounded(1000, 1024));
     assert_eq!(notes(&["--ctx", "5000"]), beyond(5000) + &rounded(5000, 5120));
-    // Each sequence has its part, but where they share the cache.
+    // The context is divided among the sequences, unless they share the cache.
     assert_eq!(notes(&["--ctx", "4096", "--parallel", "4"]), "");
     assert_eq!(notes(&["--ctx", "4096", "--parallel", "4", "--kv-unified"]), beyond(4096));
-    // Once for all cache types, also in a table and with --json.
+    // Noted once for all cache types, also in a table and with --json.
     let table = ["--ctx", "1000,4096", "--cache-type", "f16,q8_0"];
     assert_eq!(notes(&table), beyond(4096) + &rounded(1000, 1024));
     assert_eq!(notes(&[&table[..], &["--json"]].concat()), beyond(4096) + &rounded(1000, 1024));
     assert_eq!(notes(&["--ctx", "4096", "--fit", "2G"]), beyond(4096));
-    // A context that --fit finds is none that was asked for, though it is a multiple of 256.
+    // A context that --fit finds was not requested, so it is not noted.
     std::fs::write(directory.path().join("model.gguf"), trained_with(1000)).unwrap();
     let next = "note: 3 layers would need 538 KiB on GPU0, which has 300 KiB available\n";
     assert_eq!(notes(&["--fit", "300KiB", "--reserve", "1"]), next);
@@ -238,13 +239,13 @@ fn contexts_that_are_not_as_they_were_asked_for_are_noted() {
     let all = "note: all layers fit with a context of 1000 tokens, with which the model was trained; \
                longer ones were not tried\n";
     assert_eq!(notes(&["--fit", "2G"]), all);
-    // The longest context with all layers says itself what it is.
+    // The longest context with all layers is in the table.
     std::fs::write(directory.path().join("model.gguf"), trained_with(8192)).unwrap();
     assert_eq!(notes(&["--fit", "3MiB", "--reserve", "1"]), "");
 }
 
 #[test]
-fn devices_and_patterns_that_are_not_there_are_said() {
+fn missing_devices_and_unmatched_patterns_are_noted() {
     let directory = directory();
     let run =
         |args: &[&str]| ggmill(directory.path(), &[&["estimate", "model.gguf"], args].concat());
@@ -279,12 +280,12 @@ fn devices_and_patterns_that_are_not_there_are_said() {
     let idle = "note: the model is on the host alone: no layers are on GPUs, so that their shares have no effect\n";
     assert_eq!(run(&["--tensor-split", "3,1"]).stderr, idle);
     assert_eq!(run(&["--tensor-split", "3,1", "--gpu-layers", "1"]).stderr, "");
-    // The devices are those of the sizes, whichever of them a pattern names.
+    // The number of devices is the number of sizes, whichever device a pattern names.
     let found = run(&["--override-tensor", "attn_norm=GPU0", "--fit", "8G,8G", "--json"]);
     assert_eq!(json(&found)["estimates"][0]["devices"].as_array().unwrap().len(), 3);
 }
 
-/// A shard set is one model, and the beginning of a file is enough.
+/// A set of shards is one model, and the beginning of a file is sufficient.
 #[test]
 fn shards_streams_and_beginnings_are_read() {
     let directory = Directory::new()
@@ -335,9 +336,9 @@ fn bad_input_is_refused_with_a_reason() {
     refused(&["strange.gguf", "--fit", "2G"], "hint: --arch-file adds a description of your own");
 }
 
-/// Of a file that ends within its header nothing is known for sure; without its data all is.
+/// The header must be complete; the tensor data may be missing.
 #[test]
-fn a_header_that_is_cut_is_refused() {
+fn a_truncated_header_is_refused() {
     let whole = model();
     let directory = Directory::new()
         .with("model.gguf", whole.clone())
@@ -353,7 +354,7 @@ fn a_header_that_is_cut_is_refused() {
 }
 
 #[test]
-fn sizes_that_leave_nothing_and_contexts_that_are_none_are_refused() {
+fn too_small_sizes_and_invalid_contexts_are_refused() {
     let directory = directory();
     for (args, message) in [
         (&["--fit", "24"][..], "--fit 24 B: --reserve 1.00 GiB leaves nothing"),
@@ -391,7 +392,7 @@ fn sizes_that_leave_nothing_and_contexts_that_are_none_are_refused() {
 }
 
 #[test]
-fn the_label_of_the_sum_says_what_it_does_not_include() {
+fn the_label_of_the_total_names_omissions() {
     let directory = directory();
     let mut convert = command(directory.path());
     convert.arg("convert").arg(real("tinystories260K")).args(["-o", "v.gguf", "--vocab-only"]);

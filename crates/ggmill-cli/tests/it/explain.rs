@@ -43,7 +43,7 @@ fn rules_groups_keys_and_architectures_have_pages() {
 }
 
 #[test]
-fn what_is_unknown_is_refused_with_what_is_near() {
+fn an_unknown_topic_is_refused_with_similar_names() {
     let directory = Directory::new();
     let found = ggmill(directory.path(), &["explain", "general.licence"]);
     assert_eq!((found.code, found.stdout.as_str()), (2, ""));
@@ -52,7 +52,7 @@ fn what_is_unknown_is_refused_with_what_is_near() {
     assert!(found.stderr.contains("hint: did you mean Q4_K_M?"), "{}", found.stderr);
     let found = ggmill(directory.path(), &["explain", "\u{1b}[2J"]);
     assert!(found.code == 2 && !found.stderr.contains('\u{1b}'), "{}", found.stderr);
-    // There is a page of it, and no description.
+    // An architecture with a page, but without a description.
     for option in ["--description", "--graph"] {
         let found = ggmill(directory.path(), &["explain", "jina-bert-v3", option]);
         let message = "error: there is no description of architecture \"jina-bert-v3\": only its \
@@ -69,7 +69,7 @@ fn what_is_unknown_is_refused_with_what_is_near() {
 }
 
 #[test]
-fn topics_have_a_line_each() {
+fn each_topic_has_one_line() {
     let directory = Directory::new();
     let all = ggmill(directory.path(), &["explain"]).stdout;
     for start in ["    GG1302  ", "    Q4_K ", "    Q4_K_M ", "    general.name ", "    llama "] {

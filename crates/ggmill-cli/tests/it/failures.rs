@@ -1,4 +1,4 @@
-//! Files that are refused: exit code 2, nothing on standard output, and what to do about it.
+//! Rejected files: exit code 2, nothing on standard output, and a hint.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -8,7 +8,7 @@ use ggmill_testdata::corpus;
 
 use crate::support::{Directory, command, ggmill, real, shard, tiny};
 
-/// What stands on standard error.
+/// Returns the text on standard error.
 fn refused(directory: &Path, args: &[&str]) -> String {
     let found = ggmill(directory, &[&["inspect"], args].concat());
     assert_eq!((found.code, found.stdout.as_str()), (2, ""), "{}", found.stderr);
@@ -16,7 +16,7 @@ fn refused(directory: &Path, args: &[&str]) -> String {
 }
 
 #[test]
-fn what_a_file_really_is() {
+fn the_kind_of_a_file_is_named() {
     let directory = Directory::new()
         .with("page.gguf", "<!DOCTYPE html><html><body>Sign in</body></html>")
         .with(
@@ -63,7 +63,7 @@ fn a_truncated_download() {
     );
     let header = cut(&["header.gguf"]);
     insta::assert_snapshot!("truncated_header", header.stderr);
-    // What was not reached is not said to be missing.
+    // Data in the missing part is not reported as missing.
     assert!(header.stdout.contains("unknown: the header is incomplete"), "{}", header.stdout);
     assert!(!header.stdout.contains("no tensors"), "{}", header.stdout);
     assert!(header.stdout.contains("before the fault: "), "{}", header.stdout);
@@ -75,7 +75,7 @@ fn a_truncated_download() {
     );
 }
 
-/// However many tensors a file lacks, `check` says so once, and before everything else.
+/// `check` reports a truncated file once, before other findings, for any number of missing tensors.
 #[test]
 fn a_truncated_download_is_one_finding() {
     let whole = std::fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
@@ -96,7 +96,7 @@ fn a_truncated_download_is_one_finding() {
 }
 
 #[test]
-fn paths_that_lead_elsewhere() {
+fn directories_and_missing_files() {
     let directory = Directory::new().with("b.gguf", tiny()).with("a.gguf", tiny());
     insta::assert_snapshot!("missing_file", refused(directory.path(), &["missing.gguf"]));
     insta::assert_snapshot!("directory", refused(directory.path(), &["."]));
@@ -111,13 +111,13 @@ fn a_missing_shard() {
 }
 
 #[test]
-fn a_name_that_would_act_on_the_terminal() {
+fn control_characters_in_a_file_name_are_escaped() {
     let stderr = refused(Directory::new().path(), &["\u{1b}[31mred.gguf"]);
     assert!(stderr.contains(r"\u{1b}[31mred.gguf") && !stderr.contains('\u{1b}'), "{stderr}");
 }
 
 #[test]
-fn standard_input_that_is_no_gguf() {
+fn standard_input_that_is_not_gguf() {
     let mut child = command(Directory::new().path())
         .args(["inspect", "-"])
         .stdin(Stdio::piped())
@@ -131,14 +131,14 @@ fn standard_input_that_is_no_gguf() {
     insta::assert_snapshot!("legacy_on_standard_input", String::from_utf8(output.stderr).unwrap());
 }
 
-/// Every broken file of the corpus, as far as the default limits refuse it: an error that names the
-/// file, never a panic.
+/// Every invalid file of the corpus that the default limits reject: an error that names the file,
+/// never a panic.
 #[test]
 fn every_broken_file() {
     let defaults = ggmill_core::Limits::default();
     for case in corpus::broken().into_iter().filter(|case| case.limits == defaults) {
         let directory = Directory::new().with("broken.gguf", &case.bytes);
-        // Of one that was cut short what is there is shown first.
+        // The readable part of a truncated file is shown first.
         let error = ggmill_core::Header::parse(&case.bytes).unwrap_err();
         let stderr = match error.kind() {
             ggmill_core::ErrorKind::Truncated => {
@@ -167,7 +167,7 @@ fn every_valid_file() {
     }
 }
 
-/// A pipe without data is no file that was not copied.
+/// The hint for an empty pipe is not about copying a file.
 #[test]
 fn standard_input_without_data() {
     let found = ggmill(Directory::new().path(), &["inspect", "-"]);

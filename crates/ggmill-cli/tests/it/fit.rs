@@ -13,7 +13,7 @@ fn directory() -> Directory {
     Directory::new().with("llama.gguf", &llama.file).with("imatrix", llama.imatrix())
 }
 
-/// What is refused: exit code 2, these words, nothing written.
+/// Runs a command that must fail with exit code 2 and this message, and write nothing.
 fn refused(directory: &Directory, args: &[&str], words: &str) {
     let before = directory.files();
     let found = quantize(directory, args);
@@ -63,7 +63,7 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
     assert!(read("direct.gguf") == read("planned.gguf"), "{}{}", direct.stderr, planned.stderr);
     assert_eq!(json(&dry.stdout)["file_size"], read("direct.gguf").len());
 
-    // As a size: what the file has, to the byte, and not one less than the least.
+    // A size in bytes: the size of the file is met exactly; one byte below the minimum fails.
     let size = read("direct.gguf").len();
     let fitted = json(
         &quantized(
@@ -107,7 +107,7 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
                  loses quality\n"
             )
     );
-    // A plan that is whole leaves nothing to other options.
+    // A complete plan makes other options ineffective.
     let told = quantized(
         &directory,
         &[
@@ -130,7 +130,7 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
         told.stderr
     );
 
-    // Shards of a plan, and a plan of shards.
+    // Shards of a plan, and the plan of shards.
     let shards = quantized(
         &directory,
         &[
@@ -157,7 +157,7 @@ fn a_size_is_met_and_its_plan_gives_the_same_bytes() {
 }
 
 #[test]
-fn what_is_lost_is_written_down() {
+fn the_quantization_error_is_reported() {
     let directory = directory();
     let args = ["llama.gguf", "out.gguf", "Q4_K_M", "--imatrix", "imatrix", "--force", "--report"];
     let shown = quantized(&directory, &[&args[..], &["-"]].concat());
@@ -186,7 +186,7 @@ fn what_is_lost_is_written_down() {
         (&report["input"], &report["imatrix"], &report["program"]),
         (&"llama.gguf".into(), &"imatrix".into(), &program.as_str().into())
     );
-    // The page says the same, and its numbers have one form.
+    // The page has the same numbers, in one format.
     quantized(&directory, &[&args[..], &["lost.html"]].concat());
     let page = fs::read_to_string(directory.path().join("lost.html")).unwrap();
     let told = format!(
@@ -216,7 +216,7 @@ fn what_is_lost_is_written_down() {
         })
         .sum();
     assert!((lost / number(&report["weights"]) / number(&report["relative"]) - 1.0).abs() < 1e-9);
-    // What diff says of the same two files, without weights.
+    // The numbers equal those of diff without an importance matrix.
     let diff = json(
         &ggmill(
             directory.path(),
@@ -233,7 +233,7 @@ fn what_is_lost_is_written_down() {
     }
     assert!(compared > 60);
 
-    // A report needs a place, and is no reason to lose one.
+    // A report needs a valid path, and a failure leaves no files.
     refused(
         &directory,
         &["llama.gguf", "new.gguf", "Q8_0", "--report", "lost.json"],
@@ -266,9 +266,9 @@ fn what_is_lost_is_written_down() {
     );
 }
 
-/// Names that would be markup, or act on a terminal.
+/// Names with markup or control characters.
 #[test]
-fn a_page_is_only_a_page() {
+fn names_in_a_page_are_escaped() {
     let mut file = FileBytes::v3(2, 1);
     file.pair("general.architecture", &"<b>".into());
     let name = "</title><script>alert(1)</script>\"onload='x'&\u{1b}[31m.weight";
@@ -301,7 +301,7 @@ fn a_page_is_only_a_page() {
     ] {
         assert!(!page.contains(forbidden), "{forbidden}");
     }
-    // Every tag is one of ours.
+    // Every tag is one that the page uses.
     let ours = [
         "!doctype", "html", "meta", "title", "style", "h1", "p", "b", "svg", "rect", "path",
         "text", "span", "table", "thead", "tbody", "tr", "th", "td", "div", "wbr",
@@ -314,7 +314,7 @@ fn a_page_is_only_a_page() {
             .unwrap();
         assert!(ours.contains(&tag), "<{tag}");
     }
-    // Every one is closed where it belongs; the end of a cell is its row's or the next cell.
+    // Every tag is closed in the right order; the end of a cell can be omitted.
     let mut open = Vec::new();
     for tag in page.split('<').skip(1).map(|rest| rest.split_once('>').unwrap().0) {
         let name = tag.trim_start_matches('/').split(' ').next().unwrap();
@@ -338,7 +338,7 @@ fn a_page_is_only_a_page() {
     assert!(!shown.stdout.contains('\u{1b}'), "{}", shown.stdout);
 }
 
-/// Headers of shards count as well: of a set to be cut, all files together are within the size.
+/// Headers of shards count: all files together are within the size.
 #[test]
 fn shards_are_within_a_size() {
     let directory = directory();
@@ -372,8 +372,8 @@ fn shards_are_within_a_size() {
             assert_eq!(found.code, 0, "{}", found.stderr);
             assert!(sum(&found) <= size, "{cut:?}: {} of {size}", sum(&found));
         }
-        // What one file could be is too little for many, and the least is told: it can be had, and
-        // one byte less cannot.
+        // A size for one file is too small for many shards; the error has the minimum, which works,
+        // and one byte less fails.
         let refused = ask(whole, &cut);
         assert_eq!(refused.code, 2, "{}", refused.stdout);
         let least = least(&refused);
@@ -382,9 +382,9 @@ fn shards_are_within_a_size() {
     }
 }
 
-/// A name that is no text stays what it is in a plan, and leads back to its tensor.
+/// A name that is not UTF-8 is preserved in a plan, and matches its tensor.
 #[test]
-fn a_plan_keeps_names_that_are_no_text() {
+fn a_plan_preserves_names_that_are_not_utf_8() {
     let mut file = FileBytes::v3(2, 1);
     file.pair("general.architecture", &"none".into());
     file.tensor(b"\xff\x00.weight", &[32, 2], 0, 0)
@@ -430,7 +430,7 @@ fn a_plan_keeps_names_that_are_no_text() {
     );
 }
 
-/// What tensors do is said by a description of their architecture, by a file of rules before that.
+/// Roles come from a description of the architecture; a file of roles has precedence.
 #[test]
 fn roles_come_from_a_description() {
     let mut file = FileBytes::v3(3, 1);
@@ -496,9 +496,9 @@ fn roles_come_from_a_description() {
     );
 }
 
-/// Bad goals and plans.
+/// Invalid goals and plans.
 #[test]
-fn goals_and_plans_that_cannot_be() {
+fn invalid_goals_and_plans_are_refused() {
     let directory = directory()
         .with(
             "odd.json",
@@ -551,7 +551,7 @@ fn goals_and_plans_that_cannot_be() {
     }
 }
 
-/// Input that is broken, and what leaves nothing behind.
+/// Invalid input leaves no files.
 #[test]
 fn broken_input_leaves_no_output() {
     let directory = directory();
@@ -603,7 +603,7 @@ fn broken_input_leaves_no_output() {
             "infinite: entry \"blk.3.ffn_down.weight\": weight 7 is not finite",
         );
     }
-    // A number that is none is found in the middle of the work.
+    // A weight that is not finite is found in the middle of the work.
     let mut nan = llama.clone();
     let end = nan.len();
     nan[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
@@ -620,8 +620,7 @@ fn broken_input_leaves_no_output() {
     );
 }
 
-/// A disk that is full: nothing remains of what was begun, of the shards and of the report either.
-/// Mounting one takes root.
+/// On a full disk, neither shards nor the report remain. Mounting a file system requires root.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk() {

@@ -1,5 +1,5 @@
-//! A disk that takes no more: the program says so and names the file, every file is as it was, and
-//! nothing is left of what was begun.
+//! A full disk: the error names the file, all existing files are unchanged, and no partial files
+//! remain.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use ggmill_testdata::legacy::legacy_models;
 
 use crate::support::{Directory, Outcome, command, ggmill, outcome, real};
 
-/// What each command that writes is asked to do; its output is in the directory `out`.
+/// The arguments of each command that writes; its output is in the directory `out`.
 const COMMANDS: [&str; 15] = [
     "edit model.gguf --set general.name=x -o out/copy.gguf",
     "split model.gguf out/x --max-size 1200K",
@@ -29,7 +29,7 @@ const COMMANDS: [&str; 15] = [
     "quantize model.gguf --type f32 out/x.gguf",
 ];
 
-/// Every file of a directory and of those in it, with its bytes.
+/// Returns every file in a directory and its subdirectories, with its bytes.
 fn content(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(directory).unwrap().map(|entry| entry.unwrap()) {
@@ -66,7 +66,7 @@ fn directory() -> Directory {
     directory
 }
 
-/// Refused because of the disk, with everything as it was.
+/// Runs a command that must fail because of the disk, and leave all files unchanged.
 fn refused(
     found: &Outcome,
     args: &str,
@@ -80,14 +80,14 @@ fn refused(
     assert!(content(directory.path()) == *before, "{args}");
 }
 
-/// As a limit on the size of files, which takes no privilege.
+/// A file size limit, which requires no privilege.
 #[test]
-fn of_a_limit() {
+fn a_file_size_limit() {
     let directory = directory();
     let before = content(directory.path());
     let program = env!("CARGO_BIN_EXE_ggmill");
-    // Blocks of 512 bytes. Splitting into single tensors makes small files, and the first of them
-    // holds the metadata.
+    // In blocks of 512 bytes. Splitting into single tensors creates small files; the first one has
+    // the metadata.
     let edits = [
         (2000, "edit model.gguf --set general.alignment=64"),
         (16, "edit model.gguf --set general.name=long-enough-to-need-room"),
@@ -105,9 +105,9 @@ fn of_a_limit() {
     }
 }
 
-/// As a small file system. Mounting one takes root.
+/// A small file system. Mounting it requires root.
 #[test]
-fn of_a_file_system() {
+fn a_full_file_system() {
     let directory = directory();
     let out = directory.path().join("out");
     let mounted =
@@ -123,7 +123,7 @@ fn of_a_file_system() {
             refused(&found, args, "no space left on the device", &before, &directory);
             assert!(found.stderr.contains("out/"), "{args}: {}", found.stderr);
         }
-        // In place: there is no room for the journal.
+        // An edit in place: there is no space for the journal.
         fs::write(out.join("tiny.gguf"), crate::support::tiny()).unwrap();
         let mut rest = vec![0; 64 << 10];
         while fs::write(out.join("rest"), &rest).is_err() {

@@ -40,12 +40,12 @@ fn one_value_is_printed_raw() {
 }
 
 #[test]
-fn what_is_not_there_is_an_error_that_helps() {
+fn a_missing_key_gets_a_hint() {
     let directory = Directory::new().with("model.gguf", model()).with("tiny.gguf", tiny());
     for (file, key, words) in [
         ("tiny.gguf", "context_length", "no such key\nhint: did you mean llama.context_length?\n"),
         ("tiny.gguf", "llama.context_lenght", "hint: did you mean llama.context_length?\n"),
-        // The nearest is first, wherever it is in the file.
+        // The most similar key comes first, wherever it is in the file.
         ("model.gguf", "x.broke", "hint: did you mean x.broken"),
         ("model.gguf", "general", "hint: did you mean general.name or general.architecture?\n"),
         ("tiny.gguf", "zzz", "key \"zzz\": no such key\n"),
@@ -61,7 +61,7 @@ fn what_is_not_there_is_an_error_that_helps() {
 }
 
 #[test]
-fn a_value_before_the_end_of_a_cut_file_is_printed() {
+fn a_value_in_the_readable_part_of_a_truncated_file_is_printed() {
     let whole = tiny();
     let directory = Directory::new().with("data.gguf", &whole[..whole.len() - 40]).with(
         "header.gguf",
@@ -77,16 +77,16 @@ fn a_value_before_the_end_of_a_cut_file_is_printed() {
         assert!(found.stderr.starts_with(&format!("warning: {file}: ")), "{}", found.stderr);
         assert!(found.stderr.contains("perhaps an incomplete download"), "{}", found.stderr);
     }
-    // What is not there may be in what is missing.
+    // A key that was not found may be in the missing part.
     let found = ggmill(directory.path(), &["get", "header.gguf", "x.words"]);
     assert_eq!((found.code, &*found.stdout), (2, ""));
     assert!(found.stderr.contains("perhaps an incomplete download"), "{}", found.stderr);
     assert!(!found.stderr.contains("no such key"), "{}", found.stderr);
 }
 
-/// What is taken out with `get` goes back in with `--set KEY=@FILE`, and changes nothing.
+/// The output of `get` is the input of `--set KEY=@FILE`, which changes nothing.
 #[test]
-fn values_go_out_and_in() {
+fn values_round_trip() {
     let file = real("ggml-vocab-phi-3.gguf");
     let directory = Directory::new().with("model.gguf", fs::read(file).unwrap());
     let keys = ["tokenizer.ggml.scores", "general.architecture", "tokenizer.ggml.token_type"];

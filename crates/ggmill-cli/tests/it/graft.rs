@@ -29,7 +29,7 @@ fn refused(directory: &Directory, args: &[&str], words: &str) {
 }
 
 #[test]
-fn what_is_taken_out_goes_back_in() {
+fn extracted_tensors_can_be_inserted_again() {
     let directory = Directory::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
     let tensors: serde_json::Value =
         serde_json::from_str(&run(&directory, &["inspect", "model.gguf", "--json"])).unwrap();
@@ -55,7 +55,7 @@ fn what_is_taken_out_goes_back_in() {
         run(&directory, &["extract", "model.gguf", "--key", "*", "-o", "-"]),
         fs::read_to_string(directory.path().join("all.json")).unwrap()
     );
-    // Only what was asked for: this key, no tensors.
+    // Only the selected key, no tensors.
     run(&directory, &["extract", "model.gguf", "--key", "general.architecture", "-o", "keys.gguf"]);
     let keys: serde_json::Value =
         serde_json::from_str(&run(&directory, &["inspect", "keys.gguf", "--json"])).unwrap();
@@ -65,10 +65,10 @@ fn what_is_taken_out_goes_back_in() {
     );
 }
 
-/// No reader opens a tensor of five dimensions, so none is written, and least of all over a good
-/// file.
+/// Readers reject a tensor with five dimensions, so it is not written, and an existing file is
+/// kept.
 #[test]
-fn more_dimensions_than_are_read_are_not_written() {
+fn five_dimensions_are_not_written() {
     let mut header =
         "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 1, 1, 2)}".to_owned();
     header.push_str(&" ".repeat(118 - 1 - header.len()));
@@ -129,7 +129,7 @@ fn tensors_are_dropped_renamed_and_put_in_order() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn contradictory_arguments_are_refused() {
     let directory = Directory::new()
         .with("model.gguf", fs::read(real(MODEL)).unwrap())
         .with("text.npy", "no array")
@@ -181,7 +181,7 @@ fn what_makes_no_sense_is_refused() {
 
 /// A dry run writes nothing and knows every size.
 #[test]
-fn what_would_be_taken_out() {
+fn a_dry_run_prints_sizes() {
     let directory = Directory::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
     let names = || {
         fs::read_dir(directory.path())
@@ -219,10 +219,10 @@ fn what_would_be_taken_out() {
     assert_eq!(fs::read_dir(directory.path().join("directory")).unwrap().count(), 4);
 }
 
-/// What a donor is its ending says; where that says nothing its content does, and where they
-/// disagree the error says what it really is.
+/// The extension of a donor selects its format; an unknown extension is recognized by content; if
+/// both disagree, the error names the actual format.
 #[test]
-fn donors_under_other_names() {
+fn donors_with_other_extensions() {
     let directory = Directory::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
     for (ending, other) in [("gguf", "a.bin"), ("safetensors", "b.bin"), ("json", "c")] {
         let taken = format!("taken.{ending}");
@@ -255,7 +255,7 @@ fn donors_under_other_names() {
     ] {
         refused(&directory, &["graft", "model.gguf", "--from", donor, "-o", "out.gguf"], words);
     }
-    // The model itself, of any command that takes its tensors.
+    // The model itself as the donor.
     for command in [
         &["graft", "d.gguf", "-o", "x.gguf"][..],
         &["extract", "d.gguf", "-o", "x.gguf"],
@@ -270,9 +270,9 @@ fn donors_under_other_names() {
     }
 }
 
-/// A directory of arrays is whole or not there.
+/// A directory of arrays is complete or does not exist.
 #[test]
-fn no_half_directory() {
+fn a_directory_is_complete_or_absent() {
     let directory = Directory::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
     let shown: serde_json::Value =
         serde_json::from_str(&run(&directory, &["inspect", "model.gguf", "--json"])).unwrap();
@@ -285,7 +285,7 @@ fn no_half_directory() {
     assert_eq!(fs::read(taken.join(format!("{third}.npy"))).unwrap(), b"mine");
 }
 
-/// The examples of `--help`, one after the other, in one directory.
+/// The examples of `--help`, run one after the other in one directory.
 #[test]
 fn the_examples_of_the_help_work_in_sequence() {
     let mut file = FileBytes::v3(9, 3);
@@ -324,13 +324,13 @@ fn the_examples_of_the_help_work_in_sequence() {
         }
     }
     assert_eq!(run_of_them, 8);
-    // What was taken out and is put back leaves the model as it is.
+    // Inserting the extracted tensors again leaves the model unchanged.
     for same in ["new.gguf", "new-output.gguf", "new-tokenizer.gguf"] {
         assert!(fs::read(directory.path().join(same)).unwrap() == bytes, "{same}");
     }
 }
 
-/// A donor under another name is most often a mistake.
+/// A donor with a different tensor name is usually a mistake.
 #[test]
 fn a_donor_that_replaces_nothing_is_refused() {
     let directory = Directory::new().with("model.gguf", fs::read(real(MODEL)).unwrap());
@@ -355,10 +355,10 @@ fn a_donor_that_replaces_nothing_is_refused() {
     assert!(
         fs::read(directory.path().join("same.gguf")).unwrap() == fs::read(real(MODEL)).unwrap()
     );
-    // Of several tensors none is the one that was named.
+    // A name is only for a donor with one tensor.
     let several = ["graft", "model.gguf", "--from", "x=model.gguf", "-o", "out2.gguf"];
     refused(&directory, &several, "hint: --take selects one of them");
-    // A file with such a name is that file.
+    // A file whose name contains `=`.
     fs::rename(directory.path().join("embedding.npy"), directory.path().join("a=b.npy")).unwrap();
     refused(
         &directory,

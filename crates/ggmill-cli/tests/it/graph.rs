@@ -1,5 +1,5 @@
-//! Computation graphs in files: written by `convert` and `edit`, run by `measure` and `imatrix make`,
-//! held to the description by `check`.
+//! Computation graphs in files: written by `convert` and `edit`, run by `measure` and `imatrix
+//! make`, and compared with the description by `check`.
 
 use serde_json::Value as Json;
 
@@ -49,7 +49,7 @@ fn a_file_of_an_unknown_architecture_is_run_by_its_graph() {
     let (expected, said) = perplexity(&directory, "graph.gguf", &[]);
     assert_eq!(said, "", "the description goes first");
     assert_eq!(perplexity(&directory, "graph.gguf", &["--graph", "file"]).0, expected);
-    // Under a name that nothing knows, and without the numbers of the architecture.
+    // An unknown architecture, without the hyperparameters.
     let set = ["edit", "graph.gguf", "--set", "general.architecture=invented"];
     let rest = ["--unset", "llama.*", "--force", "-o", "invented.gguf"];
     fine(run(&directory, &[&set[..], &rest].concat()));
@@ -58,7 +58,7 @@ fn a_file_of_an_unknown_architecture_is_run_by_its_graph() {
     assert!(said.contains("invented.gguf is run from the computation graph in the file"), "{said}");
     let make = ["imatrix", "make", "invented.gguf", "--tokens", "ids.json", "-c", "32"];
     fine(run(&directory, &[&make[..], &["-o", "i.gguf"]].concat()));
-    // Only the description, of which there is none.
+    // The description is selected, but there is none.
     let only = ["measure", "invented.gguf", "--tokens", "ids.json", "--graph", "description"];
     let refused = run(&directory, &only);
     assert_eq!(refused.code, 2);
@@ -66,7 +66,7 @@ fn a_file_of_an_unknown_architecture_is_run_by_its_graph() {
     let refused = run(&directory, &["edit", "invented.gguf", "--add-graph", "-o", "x.gguf"]);
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("no computation graph for"), "{}", refused.stderr);
-    // It would be the graph of the metadata before the other edits.
+    // The graph would be that of the metadata before the other edits.
     let both = ["edit", "plain.gguf", "--add-graph", "--set", "general.name=x", "-o", "x.gguf"];
     let refused = run(&directory, &both);
     assert_eq!(refused.code, 2);
@@ -98,18 +98,18 @@ fn a_model_is_run_by_check() {
     assert!(found.stdout.contains("::error file=plain.gguf,title=run%3A "), "{}", found.stdout);
     let found = run(&directory, &["check", "--format", "sarif", "plain.gguf", "--run=ids.json"]);
     assert!(found.stdout.contains("\"ruleId\": \"run\""), "{}", found.stdout);
-    // Logits of another program, and what are none.
+    // Recorded logits, and a file without logits.
     let found = run(&directory, &["check", "plain.gguf", "--run=ids.json"]);
     assert_eq!((found.code, &*found.stdout), (2, ""));
     assert!(found.stderr.contains("ids.json"), "{}", found.stderr);
-    // One that cannot be read keeps none of the others from being run.
+    // After a file that cannot be read, the others are run.
     let found = run(&directory, &["check", "ids.json", "plain.gguf", "--run"]);
     assert!(found.stdout.contains("plain.gguf: "), "{}", found.stdout);
     assert!(found.stdout.contains("tokens run, outputs from"), "{}", found.stdout);
 }
 
 #[test]
-fn a_graph_that_is_not_that_of_the_model_is_reported() {
+fn a_graph_that_differs_from_the_description_is_reported() {
     let directory = directory();
     let set = |value: &str| {
         let value = format!("ggmill.graph:[string]={value}");
@@ -129,9 +129,9 @@ fn a_graph_that_is_not_that_of_the_model_is_reported() {
     assert_eq!(run.code, 0, "the description is right: {}", run.stderr);
 }
 
-/// What a newcomer with a new model is told first is the way out.
+/// The error for a new model tells its user how to describe it.
 #[test]
-fn an_unknown_architecture_is_refused_with_the_way_out() {
+fn an_unknown_architecture_gets_a_hint() {
     let directory = directory();
     let set = |name: &str, file: &str| {
         let architecture = format!("general.architecture={name}");
@@ -166,7 +166,7 @@ fn an_unknown_architecture_is_refused_with_the_way_out() {
     }
 }
 
-/// The description that is printed is one that `--arch-file` takes.
+/// The printed description is valid for `--arch-file`.
 #[test]
 fn a_description_is_printed_and_changed() {
     let directory = directory();
@@ -181,7 +181,7 @@ fn a_description_is_printed_and_changed() {
     fine(outcome(command(directory.path()).arg("convert").arg(convert).args(args)));
     let expected = perplexity(&directory, "plain.gguf", &[]).0;
     assert_eq!(perplexity(&directory, "mine.gguf", &["--arch-file", "mine.toml"]).0, expected);
-    // `explain` knows it, too.
+    // `explain` uses it, too.
     let steps = |args: &[&str]| {
         let graph = fine(run(&directory, &[&["explain", "--graph"], args].concat())).stdout;
         graph.split_once('\n').unwrap().1.to_owned()
@@ -207,7 +207,7 @@ fn the_graph_of_a_file_is_printed() {
     let directory = directory();
     let graph =
         |args: &[&str]| fine(run(&directory, &[&["explain"], args, &["--graph"]].concat())).stdout;
-    // The one in the file goes first: the model's own steps.
+    // The stored graph has precedence: the steps of this model.
     let stored = graph(&["graph.gguf"]);
     let (title, written) = stored.split_once('\n').unwrap();
     assert_eq!(title, "# graph.gguf, stored in the file, operation set 1");
@@ -216,13 +216,13 @@ fn the_graph_of_a_file_is_printed() {
     let count = written.lines().count();
     assert_eq!(picture.matches("class=\"step\"").count(), count, "{picture}");
     assert!(picture.contains("marker-end"));
-    // A run takes the description's, where there is one.
+    // Commands that run the file prefer the graph of the description.
     let noted = |file: &str| fine(run(&directory, &["explain", file, "--graph"])).stderr;
     assert!(noted("graph.gguf").starts_with("note: commands that run this file use the graph in"));
     let set = ["edit", "graph.gguf", "--set", "general.architecture=invented"];
     fine(run(&directory, &[&set[..], &["--force", "-o", "invented.gguf"]].concat()));
     assert_eq!([noted("invented.gguf"), noted("plain.gguf")], ["", ""]);
-    // Without one it is that of the architecture.
+    // Without a stored graph, that of the architecture is printed.
     assert_eq!(graph(&["plain.gguf"]), graph(&["llama"]));
     assert_eq!(graph(&["plain.gguf", "--svg"]), graph(&["mistral", "--svg"]));
     let value = r#"ggmill.graph:[string]=["logits = linear('output', x)"]"#;

@@ -18,11 +18,11 @@ fn lines_as_others_write_them() {
 }
 
 #[test]
-fn a_manifest_holds_the_model_to_it() {
+fn a_model_is_verified_against_a_manifest() {
     let directory = Directory::new().with("tiny.gguf", tiny());
     let manifest = ggmill(directory.path(), &["hash", "tiny.gguf", "--all", "--uuid"]).stdout;
     let mut changed = tiny();
-    // The first byte of the last tensor, which the padding of the file follows.
+    // Changes the first byte of the last tensor, before the padding at the end of the file.
     let last = changed.len() - 32;
     changed[last] = 1;
     let directory = directory
@@ -64,7 +64,7 @@ fn a_manifest_holds_the_model_to_it() {
         )
         .stdout
     );
-    // Under another name it is the same model, since the manifest is about no other.
+    // The manifest has a single model, so it applies under a different name.
     let renamed =
         ggmill(directory.path(), &["hash", "changed.gguf", "--check", "good.manifest", "-v"]);
     assert_eq!(renamed.code, 1, "{}", renamed.stderr);
@@ -79,7 +79,7 @@ fn a_manifest_holds_the_model_to_it() {
         ggmill(directory.path(), &["hash", "same.gguf", "--check", "good.manifest"]).code,
         0
     );
-    // A tensor that the manifest leaves out although it has others, and one that only it has.
+    // A tensor that only the model has, and one that only the manifest has.
     for manifest in ["short.manifest", "more.manifest"] {
         let found = ggmill(directory.path(), &["hash", "tiny.gguf", "-c", manifest]);
         assert_eq!(found.code, 1, "{}", found.stdout);
@@ -103,9 +103,9 @@ fn a_manifest_holds_the_model_to_it() {
     }
 }
 
-/// No byte of any tensor can change without a check failing, whatever it is asked to look at.
+/// Every changed byte of a tensor is detected, with every selection of hashes.
 #[test]
-fn no_changed_byte_passes() {
+fn every_changed_byte_is_detected() {
     let manifest = |args: &[&str], directory: &Directory| {
         ggmill(directory.path(), &[&["hash", "model.gguf"], args].concat()).stdout
     };
@@ -138,7 +138,7 @@ fn no_changed_byte_passes() {
             .collect()
     };
     assert_eq!(codes(&checks), [0; 9]);
-    // Hashes of tensors say nothing of the model as a whole, and the other way round.
+    // Hashes of tensors do not verify the model as a whole, and vice versa.
     assert_eq!(
         codes(&[
             &["-c", "tensors", "--no-layer"],
@@ -148,7 +148,7 @@ fn no_changed_byte_passes() {
         [1; 3]
     );
     let start = tiny().len() - 160;
-    // Of the last 32 bytes half are data, the rest is padding, of which no hash says anything.
+    // Half of the last 32 bytes are data; the rest is padding, which is not hashed.
     for (number, place) in (start..start + 128 + 16).enumerate() {
         let mut changed = tiny();
         changed[place] ^= 1 << (number % 8);
@@ -158,9 +158,9 @@ fn no_changed_byte_passes() {
     }
 }
 
-/// What a check found wrong is no manifest to hold the model to, even when it was saved as one.
+/// Mismatches in the output of a check are not used as a manifest.
 #[test]
-fn a_failed_check_is_no_manifest() {
+fn the_output_of_a_failed_check_is_not_a_manifest() {
     let directory = Directory::new().with("model.gguf", tiny());
     let directory = directory.with(
         "good",
@@ -183,7 +183,7 @@ fn a_failed_check_is_no_manifest() {
     }
 }
 
-/// One manifest for many files: each is held to the strongest hash that there is for it.
+/// One manifest for several files: each is verified with its strongest hash.
 #[test]
 fn each_file_has_its_own_lines() {
     let directory = Directory::new().with("model.gguf", tiny());
@@ -192,7 +192,7 @@ fn each_file_has_its_own_lines() {
         .with("both", format!("sha256  00  other.gguf\n{mine}"))
         .with("torn", format!("{mine}xxh64  00  elsewhere/model.gguf\n"));
     assert_eq!(ggmill(directory.path(), &["hash", "model.gguf", "-c", "both"]).code, 0);
-    // By another path the lines of both directories are meant, and they contradict each other.
+    // A different path matches the lines of both directories, which contradict each other.
     assert_eq!(ggmill(directory.path(), &["hash", "model.gguf", "-c", "torn"]).code, 0);
     assert_eq!(ggmill(directory.path(), &["hash", "./model.gguf", "-c", "torn"]).code, 1);
 }
@@ -246,7 +246,7 @@ fn a_check_prints_failures_only_and_takes_several_models() {
 fn whole_files_are_checked_by_the_lines_of_sha256sum() {
     let digest = ggmill_testdata::sha256(&tiny());
     let mut changed = tiny();
-    // A byte of the metadata, which the hashes of weights leave out.
+    // Changes a byte of the metadata, which the hashes of weights do not cover.
     changed[40] ^= 1;
     let directory = Directory::new().with("tiny.gguf", tiny()).with("changed.gguf", changed);
     let directory = directory
@@ -267,7 +267,7 @@ fn whole_files_are_checked_by_the_lines_of_sha256sum() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["result"], &json["hashes"][0]["whole_file"]), (&"ok".into(), &true.into()));
     assert_eq!(check(&["SHA256SUMS", "-c", "SHA256SUMS"]).code, 1);
-    // A list about one file is compared with it under any name, as a manifest is.
+    // A list with a single file applies under any name, like a manifest.
     let one = Directory::new()
         .with("renamed.gguf", tiny())
         .with("other.gguf", "GGUF")
@@ -292,7 +292,7 @@ fn whole_files_are_checked_by_the_lines_of_sha256sum() {
 }
 
 #[test]
-fn standard_input_is_refused_with_what_works() {
+fn standard_input_is_refused_with_a_hint() {
     let directory = Directory::new();
     for args in [&["hash", "-"][..], &["measure", "-", "--tokens", "ids.json"]] {
         let found = ggmill(directory.path(), args);

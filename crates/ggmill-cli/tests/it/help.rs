@@ -1,11 +1,11 @@
-//! The help of every command, as a terminal of 80 columns shows it.
+//! The help of every command, on a terminal with 80 columns.
 
 use crate::support::{Directory, command, outcome};
 
-/// The columns of the terminal.
+/// The number of columns of the terminal.
 const WIDTH: usize = 80;
 
-/// The help of a command, and those of its subcommands.
+/// Adds the help of a command and of its subcommands.
 fn collect(words: &[String], found: &mut Vec<(String, String)>) {
     let directory = Directory::new();
     let shown = outcome(
@@ -14,7 +14,7 @@ fn collect(words: &[String], found: &mut Vec<(String, String)>) {
     assert_eq!(shown.code, 0, "{words:?}: {}", shown.stderr);
     let listed = shown.stdout.split("\nCommands:\n").nth(1).unwrap_or_default();
     for line in listed.lines().take_while(|line| !line.is_empty()) {
-        // A continued description is further to the right.
+        // A continuation line of a description is indented more.
         let name = line.strip_prefix("  ").filter(|line| !line.starts_with(' '));
         let name = name.and_then(|line| line.split_whitespace().next());
         if let Some(name) = name.filter(|name| *name != "help") {
@@ -35,8 +35,8 @@ fn columns(line: &str) -> usize {
     line.chars().count()
 }
 
-/// No line is longer than the terminal is wide, and prose fills its lines: the first word of a line
-/// would not have fitted into the one before it.
+/// No line is longer than the terminal, and prose fills its lines: the first word of a line would
+/// not fit into the previous one.
 #[test]
 fn help_is_wrapped_once() {
     for (name, help) in every_help() {
@@ -59,7 +59,7 @@ fn help_is_wrapped_once() {
     }
 }
 
-/// An example is a line: a command that is broken in the middle cannot be copied.
+/// An example is one line: a broken line cannot be copied.
 #[test]
 fn examples_are_whole_lines() {
     for (name, help) in every_help() {
@@ -70,9 +70,9 @@ fn examples_are_whole_lines() {
     }
 }
 
-/// `help help` would look for a command of that name.
+/// clap reads `help help` as the help of a command with this name.
 #[test]
-fn help_of_help_is_the_help() {
+fn help_of_help_is_the_general_help() {
     let directory = Directory::new();
     let run = |args: &[&str]| outcome(command(directory.path()).args(args));
     let found = run(&["help", "--help"]);

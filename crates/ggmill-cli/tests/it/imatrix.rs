@@ -1,4 +1,4 @@
-//! `ggmill imatrix make`: measured over a text, in parts, resumed, and quantized with.
+//! `ggmill imatrix make`: measurement over a text, in parts, resumed, and used for quantization.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use ggmill_quantize::Imatrix;
 
 use crate::support::{Directory, Outcome, command, ggmill, outcome, real};
 
-/// A text of the kind that the bundled model was trained on: four chunks of 32 tokens.
+/// A text in the style of the bundled model's training data: four chunks of 32 tokens.
 const STORY: &str = "Once upon a time, there was a little girl named Lily. She loved to play outside \
                      in the park. One day, she saw a big, red ball. She wanted to play with it, but \
                      it was too high. Lily's mom said, \"Lily, let's go to the park.\" Lily was sad \
@@ -32,7 +32,7 @@ fn imatrix(directory: &Directory, name: &str) -> Imatrix {
     Imatrix::open(directory.path().join(name)).unwrap()
 }
 
-/// The same entries, up to the precision of sums in a file.
+/// Compares entries, up to the precision of the sums in a file.
 fn assert_close(left: &Imatrix, right: &Imatrix) {
     assert_eq!(left.entries().len(), right.entries().len());
     for ((name, a), (other, b)) in left.entries().zip(right.entries()) {
@@ -44,7 +44,7 @@ fn assert_close(left: &Imatrix, right: &Imatrix) {
 }
 
 #[test]
-fn parts_and_interrupted_runs_give_what_one_run_gives() {
+fn parts_and_interrupted_runs_equal_one_run() {
     let directory = directory();
     let fine = |found: Outcome| {
         assert_eq!((found.code, &*found.stdout), (0, ""), "{}", found.stderr);
@@ -59,14 +59,14 @@ fn parts_and_interrupted_runs_give_what_one_run_gives() {
     assert_eq!(all.datasets().map(|name| name.to_string()).collect::<Vec<_>>(), ["story.txt"]);
     let tokens = i64::from(chunks * 32);
     assert!(all.entries().all(|(_, entry)| entry.counts() == [tokens]));
-    // In parts, from two machines.
+    // In two parts, which are merged.
     fine(make(&directory, &["-o", "a.gguf", "--chunks", "2", "-t", "1"]));
     fine(make(&directory, &["-o", "b.gguf", "--from-chunk", "2", "--memory", "90MiB"]));
     let merge = ["imatrix", "merge", "a.gguf", "b.gguf", "-o", "merged.gguf"];
     fine(ggmill(directory.path(), &merge));
     assert_close(&imatrix(&directory, "merged.gguf"), &all);
     assert_eq!(imatrix(&directory, "merged.gguf").chunk_count(), chunks);
-    // Interrupted after two chunks, and continued.
+    // Interrupted after two chunks, and resumed.
     fine(make(&directory, &["-o", "a.gguf", "--resume"]));
     let resumed = imatrix(&directory, "a.gguf");
     assert_close(&resumed, &all);
@@ -75,7 +75,7 @@ fn parts_and_interrupted_runs_give_what_one_run_gives() {
     let said = fine(make(&directory, &["-o", "a.gguf", "--resume"]));
     assert!(said.contains("has all"), "{said}");
     assert_eq!(fs::read(directory.path().join("a.gguf")).unwrap(), before);
-    // The other form.
+    // The legacy format.
     fine(make(&directory, &["-o", "all.dat"]));
     let legacy = imatrix(&directory, "all.dat");
     assert_eq!(legacy.chunk_count(), chunks);
@@ -87,7 +87,7 @@ fn parts_and_interrupted_runs_give_what_one_run_gives() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_with_what_to_do() {
+fn models_and_texts_that_cannot_be_measured_get_hints() {
     let directory = directory().with("short.txt", "Once upon a time").with("kept.gguf", "old");
     let refused = |args: &[&str]| {
         let found = ggmill(directory.path(), &[&["imatrix", "make"], args].concat());
@@ -122,7 +122,8 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
     assert!(error.contains("leave out --process-output or --all-matrices"), "{error}");
 }
 
-/// A model of one block whose rows have whole blocks of any type, with weights by chance.
+/// Returns a model of one block whose rows are multiples of every block size, with pseudorandom
+/// weights.
 fn wide() -> Vec<u8> {
     let mut metadata = MetadataBuf::new();
     metadata.set("general.architecture", "llama");
@@ -169,7 +170,7 @@ fn a_model_is_quantized_with_its_own_importance_matrix() {
     assert!(importance.entries().len() == 8 && importance.get(b"output.weight").is_some());
     run(&["quantize", "wide.gguf", "small.gguf", "--type", "IQ2_S", "--imatrix", "i.gguf"]);
     let small = Model::open(fs::read(directory.path().join("small.gguf")).unwrap()).unwrap();
-    // As llama-quantize does: most tensors of this mixture are IQ2_XS.
+    // As in llama-quantize, most tensors of this mixture are IQ2_XS.
     let of = |name: &str| small.tensor(name).unwrap().ggml_type();
     assert_eq!(of("blk.0.ffn_up.weight"), GgmlType::IQ2_XS);
     run(&["measure", "small.gguf", "--against", "wide.gguf", "--tokens", "ids.json", "-c", "32"]);

@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 use crate::support::{Directory, Outcome, command, ggmill, outcome, tiny};
 
-/// Two directories with models, of which one is broken, and what is none.
+/// Returns two directories with models, one of which is broken, and with other files.
 fn directory() -> Directory {
     let directory = Directory::new();
     for name in ["a", "b/c"] {
@@ -27,7 +27,7 @@ fn rows(text: &str) -> Vec<Json> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The files with their errors.
+/// Returns the files with their errors.
 fn files(text: &str) -> Vec<(String, Option<String>)> {
     let rows = rows(text);
     let files = rows.iter().filter(|row| row["record"] == "file");
@@ -50,7 +50,7 @@ fn directories_become_rows_and_broken_files_rows_with_their_error() {
     succeeded(&found);
     let listed = files(&found.stdout);
     let names: Vec<&str> = listed.iter().map(|(name, _)| &**name).collect();
-    // The same file under another name is another row, under the same name it is not.
+    // A hard link is a separate row; the same path twice is one row.
     assert_eq!(
         names,
         ["./a/one.gguf", "./b/c/two.GGUF", "./b/cut.gguf", "./b/page.gguf", "a/one.gguf"]
@@ -59,7 +59,7 @@ fn directories_become_rows_and_broken_files_rows_with_their_error() {
     assert_eq!(errors.len(), 2, "{errors:?}");
     assert!(errors[1].contains("web page"), "{errors:?}");
     assert!(errors.iter().all(|error| !error.contains(".gguf:")), "the row has the path");
-    // Also one that could be opened.
+    // Also for a file that could be opened in part.
     let (cut, rest) = found.stderr.split_once('\n').unwrap();
     assert!(cut.starts_with("warning: ./b/cut.gguf: offset "), "{cut}");
     let (reason, rest) = rest.split_once('\n').unwrap();
@@ -98,7 +98,7 @@ fn parquet_is_three_tables_and_resuming_changes_only_what_changed() {
     let resumed = run(&["m.parquet", "--resume"]);
     assert!(resumed.stderr.contains("note: 4 files (2 unchanged)"), "{}", resumed.stderr);
     assert!(all() == first);
-    // With other content of the same size, it is the time that tells.
+    // A change that keeps the size is detected by the modification time.
     let path = directory.path().join("a/one.gguf");
     let swapped = String::from_utf8_lossy(&tiny()).contains("Tiny");
     assert!(swapped);
@@ -123,7 +123,7 @@ fn parquet_is_three_tables_and_resuming_changes_only_what_changed() {
              writes a new index\n"
         )
     );
-    // A machine that stopped between two renames leaves files of different runs.
+    // After a crash between two renames, the files are from different runs.
     succeeded(&run(&["m.parquet", "--force"]));
     let new = all();
     assert!(new[0] != first[0] && new[3] != first[3]);
@@ -146,7 +146,7 @@ fn ndjson_is_resumed_too() {
     let run = |options: &[&str]| {
         ggmill(directory.path(), &[&["index", "a", "b", "-o", "m.ndjson"], options].concat())
     };
-    // There is nothing to resume at first.
+    // There is no index at first.
     succeeded(&run(&["--resume"]));
     let first = read(&directory, "m.ndjson");
     assert_eq!(rows(&first).len(), 4 + 3 * 4 + 3 * 2 - 2);
@@ -176,7 +176,7 @@ fn a_list_of_files_is_read_from_a_file_or_from_standard_input() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_and_leaves_nothing() {
+fn invalid_outputs_are_refused_and_leave_no_files() {
     let directory = directory().with("other.ndjson", "notes\n");
     let before = directory.files();
     for (arguments, expected) in [
@@ -209,7 +209,7 @@ fn what_cannot_be_done_is_refused_and_leaves_nothing() {
 
 #[cfg(unix)]
 #[test]
-fn links_in_circles_pipes_and_names_that_are_not_text_are_safe() {
+fn link_cycles_pipes_and_names_that_are_not_utf_8_are_safe() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt as _;
     use std::os::unix::fs::symlink;
@@ -237,7 +237,7 @@ fn links_in_circles_pipes_and_names_that_are_not_text_are_safe() {
     assert_eq!(listed.len(), 7);
 }
 
-/// Only where the tests do not run as the administrator, who may read everything.
+/// Not run as root, which can read every directory.
 #[cfg(unix)]
 #[test]
 fn a_directory_that_cannot_be_read_is_a_row() {
@@ -254,7 +254,7 @@ fn a_directory_that_cannot_be_read_is_a_row() {
     permit(0o755);
 }
 
-/// The index of what was read is there, and the rest is read by the next run.
+/// The index has the files that were read, and the next run reads the rest.
 #[cfg(unix)]
 #[test]
 fn an_interrupt_keeps_what_was_read() {
@@ -277,7 +277,7 @@ fn an_interrupt_keeps_what_was_read() {
     let said = String::from_utf8(ended.stderr).unwrap();
     let path: &Path = &directory.path().join("m.ndjson");
     match ended.status.code() {
-        // It was interrupted before there was anything to keep.
+        // The interrupt came before the first file was read.
         None => assert!(!path.exists()),
         Some(0) => {}
         Some(code) => assert!(code == 2 && said.contains("interrupted: "), "{said}"),

@@ -1,4 +1,4 @@
-//! `ggmill inspect` on files that open.
+//! `ggmill inspect` on valid files.
 
 use std::process::Stdio;
 
@@ -34,7 +34,7 @@ fn a_summary_fits_a_screen() {
         let shown = ggmill(&real(""), &["inspect", name]).stdout;
         assert!(shown.lines().count() <= 24, "{shown}");
     }
-    // The names of other tools for it.
+    // The names of this command in other tools.
     let info = ggmill(directory.path(), &["info", "tiny.gguf"]);
     assert_eq!((info.code, info.stdout), (0, found.stdout));
     let dump = ggmill(directory.path(), &["dump", "tiny.gguf"]);
@@ -63,7 +63,7 @@ fn tensors_are_named_with_and_without_an_equals_sign() {
     assert!(absent.stderr.contains("absent.gguf: cannot open"), "{}", absent.stderr);
 }
 
-/// `--vocab '*ing'` is typed as `--tensors 'blk.0.*'` is.
+/// `--vocab '*ing'` is parsed like `--tensors 'blk.0.*'`.
 #[test]
 fn tokens_are_named_with_and_without_an_equals_sign() {
     let file = ggmill_testdata::real("tinystories260K").join("tokenizer.model");
@@ -203,7 +203,7 @@ fn sections() {
 }
 
 #[test]
-fn what_fits_nothing_is_a_finding() {
+fn a_pattern_that_matches_nothing_is_a_finding() {
     let directory = Directory::new().with("tiny.gguf", tiny());
     let found = ggmill(directory.path(), &["inspect", "tiny.gguf", "--key", "nope"]);
     assert_eq!(
@@ -256,7 +256,7 @@ fn standard_input() {
             command(directory.path()).args(["inspect", "--json", "-"]).stdin(Stdio::from(reader)),
         )
     };
-    // A file that is handed over has a length, and is held to it.
+    // A redirected file has a length, which is checked.
     if cfg!(unix) {
         let found = given("tiny.gguf");
         assert_eq!((found.code, found.stderr.as_str()), (0, ""));
@@ -282,7 +282,7 @@ fn standard_input() {
 }
 
 #[test]
-fn colours_only_when_wanted() {
+fn colors_only_on_request() {
     let directory = Directory::new().with("tiny.gguf", tiny());
     let has_colours = |environment: Option<(&str, &str)>, args: &[&str]| {
         let found = outcome(
@@ -299,7 +299,7 @@ fn colours_only_when_wanted() {
     assert!(!has_colours(Some(("CLICOLOR_FORCE", "1")), &["--json"]));
 }
 
-/// The object that a script wants is found in the help.
+/// The help documents the object that scripts need.
 #[test]
 fn the_values_by_key_are_in_the_help() {
     let directory = Directory::new().with("m.gguf", tiny());

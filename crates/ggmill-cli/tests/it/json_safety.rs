@@ -1,13 +1,13 @@
-//! JSON that commands print: nothing in it acts on a terminal or reorders a line, and it leads back
-//! to the text of the file.
+//! JSON output: it contains no raw control characters or bidirectional overrides, and parses to the
+//! text in the file.
 
 use ggmill_testdata::bytes::{FileBytes, Value};
 use serde_json::Value as Json;
 
 use crate::support::{Directory, ggmill};
 
-/// A C1 control, U+007F, a bidirectional override, a line separator, and a tag beyond the first
-/// plane.
+/// A C1 control, U+007F, a bidirectional override, a line separator, and a tag character outside
+/// the basic plane.
 const HOSTILE: &str = "a\u{9b}31m\u{7f}\u{202e}\u{2028}\u{e0041}z";
 
 fn model(second: u8) -> Vec<u8> {
@@ -91,8 +91,7 @@ fn no_command_prints_raw_control_characters_in_json() {
     ];
     let mut wrong = Vec::new();
     for args in commands {
-        // The chat template is a file of text; what is no text is refused before anything is
-        // printed.
+        // The chat template is a text file; invalid UTF-8 is rejected before anything is printed.
         let outcome = ggmill(directory.path(), args);
         let (code, stdout) = (outcome.code, outcome.stdout);
         if args.contains(&"--chat-template") {

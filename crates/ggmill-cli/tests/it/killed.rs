@@ -1,5 +1,5 @@
-//! The built program, killed at any moment: an original is never lost, and no half file has its
-//! name.
+//! The program, killed at any moment: the original file is never lost, and no partial file has its
+//! final name.
 //!
 //! Each test kills the program at moments spread over its run: a few by default, many in the long
 //! gate ([`is_long`]), which also requires that a third of the kills hit a running program.
@@ -14,7 +14,7 @@ use ggmill_testdata::is_long;
 
 use crate::support::{Directory, command, ggmill, real};
 
-/// Kills of each command line.
+/// Returns the number of kills per command line.
 fn kills() -> u32 {
     if is_long() { 180 } else { 4 }
 }
@@ -24,7 +24,7 @@ fn report(hit: u32, of: u32, what: &str) {
     assert!(!is_long() || hit >= of / 3, "{hit} of {of} {what} hit a running program");
 }
 
-/// Moments spread over a span, equal in every run: multiples of the golden ratio, modulo 1.
+/// Returns a moment within a span, the same in every run: multiples of the golden ratio, modulo 1.
 fn moment(number: u32, span: Duration) -> Duration {
     span.mul_f64(f64::from(number) * 0.618_033_988_749_895 % 1.0)
 }
@@ -33,7 +33,7 @@ fn start(directory: &Path, args: &[&str]) -> Child {
     command(directory).args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Runs the program and kills it after a while, which may be too late.
+/// Runs the program and kills it after `after`. Returns `false` if it had ended before.
 fn kill(directory: &Path, args: &[&str], after: Duration) -> bool {
     let mut child = start(directory, args);
     std::thread::sleep(after);
@@ -43,8 +43,8 @@ fn kill(directory: &Path, args: &[&str], after: Duration) -> bool {
     running
 }
 
-/// Whole temporary files may lie about where the system has none without a name, and journals while
-/// an edit is not over.
+/// Checks the files of a directory. Complete temporary files are allowed if the system has no
+/// unnamed files, and journals during an edit.
 fn only(directory: &Path, expected: &[&str]) {
     for entry in fs::read_dir(directory).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
@@ -58,7 +58,7 @@ fn time(directory: &Path, args: &[&str]) -> Duration {
     begin.elapsed()
 }
 
-/// Each way an edit can go: the same place, blocks inserted, a copy, everything rewritten.
+/// Each method of an edit: in place, inserted blocks, a copy, a rewrite.
 #[test]
 fn edit() {
     let long = format!("general.name={}", "long ".repeat(2000));
@@ -95,8 +95,7 @@ fn edit() {
     report(hit, kills() * 4, "edits");
 }
 
-/// A conversion: the output is whole or not there, and one that it was to replace is whole either
-/// way.
+/// A conversion: the output is complete or does not exist, and a file that it replaces is complete.
 #[test]
 fn convert() {
     let directory = Directory::new();
@@ -120,7 +119,7 @@ fn convert() {
     report(hit, kills(), "conversions");
 }
 
-/// Splitting and merging: each output is whole or not there, and the inputs are what they were.
+/// Splitting and merging: each output is complete or does not exist, and the inputs are unchanged.
 #[test]
 fn split_and_merge() {
     let directory = Directory::new();

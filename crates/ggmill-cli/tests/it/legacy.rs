@@ -1,4 +1,4 @@
-//! Files from before GGUF, from the command line.
+//! `ggmill convert` and `ggmill inspect` on legacy files.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use ggmill_testdata::shared;
 use crate::support::{Directory, Outcome, ggmill, real};
 
 #[test]
-fn every_era_is_converted_and_listed() {
+fn every_legacy_format_is_converted_and_listed() {
     for model in legacy_models() {
         let directory = Directory::new().with(model.name, &model.file);
         let listed = ggmill(directory.path(), &["inspect", model.name]);
@@ -37,7 +37,7 @@ fn every_era_is_converted_and_listed() {
 }
 
 #[test]
-fn a_listing_has_what_the_file_has() {
+fn a_listing_shows_the_content() {
     let listed = ggmill(&real(""), &["inspect", "ggml-vocab.ggjt-v1.bin"]);
     assert_eq!(listed.code, 0, "{}", listed.stderr);
     insta::assert_snapshot!("ggjt_listing", listed.stdout);
@@ -53,14 +53,14 @@ fn a_listing_has_what_the_file_has() {
 }
 
 #[test]
-fn what_is_no_llama_is_refused() {
+fn files_of_other_families_are_refused() {
     let models = legacy_models();
     let model = models.iter().find(|model| model.name == "ggjt3-q8_0.bin").unwrap();
     let mut unknown = model.file.clone();
     let at = unknown.windows(6).position(|bytes| bytes == b"wq.wei").unwrap();
     unknown[at + 1] = b'z';
     let early = models.iter().find(|model| model.name == "ggmf-q4_0.bin").unwrap();
-    // The same blocks in a container from before that.
+    // These blocks are invalid in an older container.
     let mut early = early.file.clone();
     early.splice(..8, *b"lmgg");
     let directory = Directory::new()

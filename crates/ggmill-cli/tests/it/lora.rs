@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Directory, Outcome, command, ggmill, outcome, real};
 
-/// A safetensors file of F32 tensors.
+/// Returns a safetensors file with F32 tensors.
 fn safetensors(tensors: &[(&str, [u64; 2])]) -> Vec<u8> {
     let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
     for (name, shape) in tensors {
@@ -22,7 +22,7 @@ fn safetensors(tensors: &[(&str, [u64; 2])]) -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &data].concat()
 }
 
-/// Makes the directory of an adapter of the bundled model, with factors for one weight.
+/// Writes the directory of an adapter of the bundled model, with factors for one weight.
 pub(crate) fn write_adapter(path: &Path, config: &Value) {
     const Q: &str = "base_model.model.model.layers.1.self_attn.q_proj";
     let names = [format!("{Q}.lora_A.weight"), format!("{Q}.lora_B.weight")];
@@ -117,12 +117,12 @@ fn an_adapter_is_converted_shown_and_merged() {
     assert_eq!(differs.code, 1);
     assert!(differs.stdout.contains("blk.1.attn_q.weight"), "{}", differs.stdout);
     assert!(!differs.stdout.contains("blk.0.attn_q.weight"), "{}", differs.stdout);
-    // Two halves are the whole, as far as Q8_0 can tell.
+    // Two halves equal the whole, within the precision of Q8_0.
     let same = ggmill(directory.path(), &["diff", "merged.gguf", "halves.gguf", "--data"]);
     assert_eq!(same.code, 0, "{}", same.stdout);
     run(&["merge", "shards-00001-of-00003.gguf", "-o", "again.gguf"]);
     assert!(read("again.gguf") == read("merged.gguf"));
-    // As llama-export-lora has it.
+    // The options of llama-export-lora.
     run(&["lora", "merge", "-m", "base.gguf", "--lora", "same.gguf", "-o", "m.gguf"]);
     assert!(read("m.gguf") == read("merged.gguf"));
     let scaled = ["--lora-scaled", "same.gguf", "0.5", "--lora-scaled", "style-F32.gguf", "0.5"];
@@ -144,7 +144,7 @@ fn an_adapter_is_converted_shown_and_merged() {
     }
 }
 
-/// A file of the base says what its directory does.
+/// A GGUF file of the base gives the same result as its directory.
 #[test]
 fn the_base_may_be_a_file() {
     let directory = usual();
@@ -163,9 +163,9 @@ fn the_base_may_be_a_file() {
     }
 }
 
-/// Whatever is refused is refused with a name, and nothing is left behind.
+/// Every failure names the file, and no files remain.
 #[test]
-fn refusals_leave_nothing_behind() {
+fn failures_leave_no_files() {
     let directory = usual();
     assert_eq!(ggmill(directory.path(), &["convert", "style"]).code, 0);
     let before = directory.files();

@@ -1,4 +1,4 @@
-//! `ggmill ls` of directories.
+//! `ggmill ls` on directories.
 
 use std::fs;
 
@@ -37,7 +37,7 @@ fn a_directory_is_listed_like_a_repository() {
 }
 
 #[test]
-fn what_is_no_directory_is_refused_with_what_to_type() {
+fn a_file_is_refused_with_a_hint() {
     let directory = directory();
     for (path, expected) in [
         ("m.gguf", "hint: `ggmill inspect` shows a file or a shard set"),

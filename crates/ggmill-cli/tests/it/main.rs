@@ -1,4 +1,4 @@
-//! The built program, run as people run it.
+//! The tests of the built program.
 
 #![allow(
     clippy::needless_for_each,
@@ -22,6 +22,7 @@ mod documentation;
 mod edit;
 mod edit_guards;
 mod edit_spellings;
+mod encoder_decoder;
 mod estimate;
 mod explain;
 mod failures;
@@ -55,5 +56,4 @@ mod sensitivity;
 mod support;
 mod template;
 mod tokenize;
-mod two_texts;
 mod web;

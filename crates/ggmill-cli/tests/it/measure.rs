@@ -5,13 +5,14 @@ use serde_json::Value as Json;
 
 use crate::support::{Directory, Outcome, command, ggmill, outcome, real};
 
-/// A text of the kind that the bundled model was trained on, long enough for two chunks of 32.
+/// A text in the style of the bundled model's training data, long enough for two chunks of 32
+/// tokens.
 const STORY: &str = "Once upon a time, there was a little girl named Lily. She loved to play outside \
                      in the park. One day, she saw a big, red ball. She wanted to play with it, but \
                      it was too high. Lily's mom said, \"Lily, let's go to the park.\" Lily was sad \
                      and did not know what to do. She wanted to play with her friends.\n";
 
-/// The bundled model in two types, and a text.
+/// Returns a directory with the bundled model in two types, and a text.
 fn directory() -> Directory {
     let directory = Directory::new().with("story.txt", STORY);
     for (name, kind) in [("base.gguf", "f32"), ("small.gguf", "q4_0")] {
@@ -38,7 +39,7 @@ fn a_model_is_measured_against_its_base() {
     let found = run(&["--against", "base.gguf"]);
     assert_eq!(found["schema"], "ggmill.measure/1");
     let number = |place: &str| found.pointer(place).and_then(Json::as_f64).unwrap();
-    // A model that was trained on such stories expects them; one of 512 equal tokens has 512.
+    // The model was trained on such stories; 512 equally probable tokens have a perplexity of 512.
     let base = number("/models/0/comparison/base_perplexity/value");
     assert!(base > 1.0 && base < 12.0, "{base}");
     let divergence = number("/models/0/comparison/kl_divergence/mean/value");
@@ -46,7 +47,7 @@ fn a_model_is_measured_against_its_base() {
     assert!(number("/models/0/comparison/kl_divergence/quantiles/max") >= divergence);
     let same = number("/models/0/comparison/same_top/value");
     assert!(same > 0.5 && same <= 1.0, "{same}");
-    // The same for any number of threads, and by itself.
+    // The result does not depend on the number of threads, or on --against.
     assert_eq!(found, run(&["--against", "base.gguf", "--threads", "1"]));
     let alone = run(&[]);
     assert_eq!(alone["models"][0]["perplexity"], found["models"][0]["perplexity"]);
@@ -54,7 +55,7 @@ fn a_model_is_measured_against_its_base() {
     assert_eq!((&alone["base"], &found["base"]), (&Json::Null, &"base.gguf".into()));
 }
 
-/// A quantized model and its base, against the base.
+/// Arguments for a quantized model and its base, compared with the base.
 const TOGETHER: [&str; 9] = [
     "measure",
     "small.gguf",
@@ -93,7 +94,7 @@ fn several_models_are_measured_in_one_pass() {
     let page = std::fs::read_to_string(directory.path().join("page.html")).unwrap();
     assert!(page.contains("<h1>2 models against base.gguf</h1>"), "{page}");
     assert_eq!(page.matches("<polyline").count(), 4, "{page}");
-    // It is not replaced, and neither is an input.
+    // An existing output and an input are not overwritten.
     let found = run(&[&TOGETHER[..], &["--html", "page.html"]].concat());
     assert_eq!(found.code, 2);
     assert!(found.stderr.contains("--force"), "{}", found.stderr);
@@ -109,13 +110,13 @@ fn several_models_are_measured_in_one_pass() {
 }
 
 #[test]
-fn quiet_leaves_out_what_the_numbers_are() {
+fn quiet_omits_the_explanation_of_the_numbers() {
     let directory = directory();
     let args = ["measure", "small.gguf", "--text", "story.txt", "--ctx", "32"];
     let run = |more: &[&str]| ggmill(directory.path(), &[&args[..], more].concat());
     let (told, quiet) = (run(&[]), run(&["-q"]));
     assert_eq!((told.code, quiet.code), (0, 0), "{}{}", told.stderr, quiet.stderr);
-    // A note, so that the output is the numbers alone in either case.
+    // The explanation is a note on standard error, so the output has only the numbers.
     assert!(
         told.stderr.starts_with("note: computed in F32 from the weights in "),
         "{}",
@@ -128,7 +129,7 @@ fn quiet_leaves_out_what_the_numbers_are() {
 }
 
 #[test]
-fn parts_of_a_text_are_merged_to_what_one_run_prints() {
+fn merged_parts_equal_one_run() {
     let directory = directory();
     let run = |args: &[&str]| {
         let found = ggmill(directory.path(), args);
@@ -166,7 +167,7 @@ fn parts_of_a_text_are_merged_to_what_one_run_prints() {
 }
 
 #[test]
-fn logits_are_a_file_of_numpy() {
+fn logits_are_written_as_npy() {
     let directory = directory().with("ids.json", format!("{:?}", (3..99).collect::<Vec<u32>>()));
     let args = ["measure", "base.gguf", "--tokens", "ids.json", "-c", "32", "--logits", "out.npy"];
     let found = ggmill(directory.path(), &args);
@@ -181,7 +182,7 @@ fn logits_are_a_file_of_numpy() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_with_what_to_do() {
+fn models_and_texts_that_cannot_be_measured_get_hints() {
     let directory = directory()
         .with("short.txt", "Once upon a time")
         .with("wrong.json", "[1, 5000]")
@@ -193,10 +194,10 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
     };
     let error = refused(&["base.gguf", "--text", "short.txt"]);
     assert!(error.contains("expected at least 1024: two chunks of 512"), "{error}");
-    // There are no chunks of half of its tokens.
+    // The text is shorter than two chunks of any size.
     let hint = "hint: a longer text is needed: it is too short for any --ctx\n";
     assert!(error.ends_with(hint), "{error}");
-    // What the hint says works.
+    // The command in the hint works.
     let error = refused(&["base.gguf", "--text", "story.txt"]);
     let context = error.trim_end().rsplit_once(": --ctx ").unwrap().1;
     let args = ["measure", "base.gguf", "--text", "story.txt", "--ctx", context];
@@ -234,7 +235,7 @@ fn graphs_are_printed() {
     let found = ggmill(directory.path(), &["explain", "qwen2", "--graph"]);
     assert_eq!((found.code, &*found.stderr), (0, ""));
     assert!(found.stdout.starts_with("# Qwen 2 and 2.5, operation set 1\n"), "{}", found.stdout);
-    // The least set that has all operations of the graph.
+    // The smallest operation set with all operations of the graph.
     for (architecture, set) in
         [("mamba", 2), ("t5", 3), ("whisper", 4), ("deepseek4", 5), ("graniteswitch", 6)]
     {
@@ -261,17 +262,17 @@ fn graphs_are_printed() {
         assert_eq!(found.code, 2);
         let message = format!("no computation graph for {name:?}: {why}\n");
         assert!(found.stderr.contains(&message), "{}", found.stderr);
-        // A description of one's own could not have one either.
+        // A custom description cannot have a graph, either.
         assert_eq!(found.stderr.contains("--arch-file"), why.starts_with("the description"));
     }
 }
 
-/// A file of recorded logits, from those that `measure` wrote of the first chunk of 32 tokens.
+/// Returns recorded logits, from those that `measure` wrote for the first chunk of 32 tokens.
 fn recorded(ids: &[u32], npy: &[u8], change: impl Fn(f32) -> f32) -> Vec<u8> {
     let data = &npy[npy.iter().position(|&byte| byte == b'\n').unwrap() + 1..];
     let (ids, width) = (&ids[..32], 512);
     let mut file = FileBytes::v3(2, 0);
-    // I32, F32.
+    // The tensor types I32 and F32.
     file.tensor("tokens", &[32], 26, 0).tensor("logits", &[width, 32], 0, 128).pad(32);
     for id in ids {
         file.raw(&id.to_le_bytes());
@@ -302,7 +303,7 @@ fn a_conversion_is_verified_by_recorded_logits() {
     let found = run(&["-o", "b.gguf", "--verify", "other.gguf"]);
     assert_eq!(found.code, 1, "{}", found.stderr);
     assert!(found.stdout.contains("outputs differ from the recorded ones"), "{}", found.stdout);
-    // What is not a record of logits is refused before anything is written.
+    // A file without recorded logits is rejected before anything is written.
     let found = run(&["-o", "c.gguf", "--verify", "base.gguf"]);
     assert_eq!(found.code, 2);
     assert!(found.stderr.contains("base.gguf: "), "{}", found.stderr);
@@ -313,7 +314,7 @@ fn a_conversion_is_verified_by_recorded_logits() {
     assert!(found.stderr.contains("story.txt: expected recorded logits: "), "{}", found.stderr);
     assert!(found.stderr.contains("with the tensors `tokens` (I32"), "{}", found.stderr);
     assert!(found.stderr.contains("`source` (I32, token IDs) or `source_vectors` (F32)"));
-    // The record itself is not replaced.
+    // The record itself is not overwritten.
     let found = run(&["-o", "same.gguf", "--force", "--verify", "same.gguf"]);
     assert_eq!(found.code, 2);
     assert_eq!(std::fs::read(directory.path().join("same.gguf")).unwrap(), same);

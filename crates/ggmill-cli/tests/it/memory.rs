@@ -1,15 +1,16 @@
-//! Files that claim to be large, read by a process that may have little memory: an error with a
-//! name, never an abort.
+//! Files that claim to be large, read by a process with little memory: an error that names the
+//! file, never an abort.
 
 use std::fs::File;
 use std::process::{Command, Stdio};
 
 use crate::support::{Directory, Outcome, outcome, tiny};
 
-/// Kilobytes of address space: enough for the program and its threads, less than the files.
+/// The limit of the address space in kilobytes: enough for the program and its threads, less than
+/// the files.
 const LIMIT: &str = "1000000";
 
-/// The program under that limit, where a shell can set it.
+/// Runs the program under that limit, if a shell can set it.
 fn limited(directory: &Directory, args: &[&str]) -> Outcome {
     let mut command = Command::new("sh");
     command
@@ -20,7 +21,7 @@ fn limited(directory: &Directory, args: &[&str]) -> Outcome {
     )
 }
 
-/// A file of so many bytes, of which only the first are on the disk.
+/// Writes a sparse file of `len` bytes that begins with `head`.
 fn sparse(directory: &Directory, name: &str, head: &[u8], len: u64) {
     let path = directory.path().join(name);
     std::fs::write(&path, head).unwrap();

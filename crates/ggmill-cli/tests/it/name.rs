@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 
 use crate::support::{Directory, ggmill, tiny};
 
-/// A model that says what it is called.
+/// Returns a model with metadata for its name.
 fn named(pairs: &[(&str, Value)], tensors: bool) -> Vec<u8> {
     let mut file = FileBytes::v3(u64::from(tensors), 1 + pairs.len() as u64);
     file.pair("general.architecture", &"llama".into());
@@ -19,7 +19,7 @@ fn named(pairs: &[(&str, Value)], tensors: bool) -> Vec<u8> {
 }
 
 /// The test cases of the specification's Node.js example, and its second example in prose, which
-/// its own expression refuses.
+/// the specification's own expression rejects.
 #[test]
 fn names_of_the_specification() {
     let directory = Directory::new();
@@ -60,7 +60,7 @@ fn names_of_the_specification() {
 }
 
 #[test]
-fn names_are_taken_apart_and_checked_for_people() {
+fn names_are_parsed_and_checked() {
     let directory = Directory::new();
     let found = ggmill(
         directory.path(),
@@ -126,7 +126,7 @@ fn names_are_built_from_metadata() {
             ),
             "T-2.0K-v1.0-00003-of-00003.gguf",
         ),
-        // Nothing in a file leads to another directory.
+        // A name in the metadata is never used as a path.
         (
             "hostile",
             named(&[text("general.name", "../../etc/x\u{1b}")], true),
@@ -181,7 +181,7 @@ fn files_are_renamed_all_or_none() {
     assert_eq!(names(), before);
     assert_eq!(ggmill(directory.path(), &["name", "rename", "a.gguf", "b.gguf"]).code, 0);
     assert_eq!(names(), ["A-2.0K-v1.0.gguf", "B-2.0K-v1.0.gguf", "c.gguf", "page.gguf"]);
-    // A name that is taken stays whose it is.
+    // An existing file with the new name is not replaced.
     let taken = ggmill(directory.path(), &["name", "rename", "c.gguf"]);
     assert!(taken.code == 2 && taken.stderr.contains("already exists"), "{}", taken.stderr);
     let again = ggmill(directory.path(), &["name", "rename", "A-2.0K-v1.0.gguf"]);
@@ -189,15 +189,15 @@ fn files_are_renamed_all_or_none() {
 }
 
 #[test]
-fn a_name_of_another_file_is_no_error_of_parsing() {
+fn a_name_of_another_format_can_be_parsed() {
     let directory = Directory::new().with("tiny.gguf", tiny());
     assert_eq!(ggmill(directory.path(), &["name", "parse"]).code, 2);
     assert_eq!(ggmill(directory.path(), &["name"]).code, 2);
 }
 
-/// Shards with different names are no set, so none of them is renamed without the others.
+/// Shards with different names are not a set, so none of them is renamed.
 #[test]
-fn a_set_is_renamed_whole_or_not_at_all() {
+fn a_set_is_renamed_completely_or_not_at_all() {
     let shard = |number: u16| {
         named(
             &[
@@ -234,7 +234,7 @@ fn a_set_is_renamed_whole_or_not_at_all() {
     assert_eq!(directory.files(), new);
     assert_eq!(ggmill(directory.path(), &["inspect", &*new[2]]).code, 0);
 
-    // One of the new names is taken.
+    // One of the new names exists.
     let directory = set().with(&new[2], "another file");
     let before = directory.files();
     let refused = rename(&directory, &[old[0]]);

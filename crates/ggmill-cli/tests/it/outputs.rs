@@ -1,5 +1,5 @@
-//! What can be known of an output before the work for it is refused before it, by every command
-//! that writes a model, and by a dry run as by the run, before anything is printed.
+//! Checks of outputs before the work: every command that writes a model fails before anything is
+//! printed, in a dry run, too.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use ggmill_testdata::models::models;
 
 use crate::support::{Directory, ggmill, real};
 
-/// The commands that write; `{}` is the output.
+/// The commands that write; `{}` is replaced by the output.
 const COMMANDS: [&str; 14] = [
     "edit model.gguf --set general.name=x -o {}.gguf",
     "merge part-00001-of-00003.gguf {}.gguf",
@@ -48,7 +48,7 @@ fn directory() -> Directory {
     directory
 }
 
-/// Every file and directory with its bytes.
+/// Returns every file and directory with its bytes.
 fn content(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     entries
@@ -61,7 +61,7 @@ fn args(command: &str, output: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_no_work_would_change_is_refused_first_by_a_dry_run_too() {
+fn invalid_outputs_are_refused_first_in_a_dry_run_too() {
     let directory = directory();
     for ending in ["gguf", "safetensors", "npy", "json"] {
         fs::create_dir(directory.path().join(format!("taken.{ending}"))).unwrap();
@@ -75,9 +75,9 @@ fn what_no_work_would_change_is_refused_first_by_a_dry_run_too() {
     ] {
         let before = content(directory.path());
         for command in COMMANDS {
-            // Names of shards are never those.
+            // An existing file or directory does not conflict with the names of shards.
             let is_set = command.contains("split");
-            // A directory gets a file for each tensor.
+            // A directory is valid: each tensor is written to a file in it.
             let is_directory = command.starts_with("extract") && output == "taken";
             if is_directory || is_set && matches!(output, "taken" | "there") {
                 continue;
@@ -108,10 +108,10 @@ fn what_no_work_would_change_is_refused_first_by_a_dry_run_too() {
     }
 }
 
-/// Measuring would fail too, and much later: that it is not heard of shows that nothing was
+/// Measuring would fail, too, but later: the message about the output shows that nothing was
 /// measured.
 #[test]
-fn it_is_refused_before_the_work() {
+fn outputs_are_checked_before_measuring() {
     let directory = directory();
     for args in [
         &["quantize", "llama.gguf", "no/x.gguf", "--target-bpw", "0.01"][..],
@@ -128,9 +128,9 @@ fn it_is_refused_before_the_work() {
     }
 }
 
-/// A set of arrays in a directory is looked at as a whole.
+/// All arrays of a directory are checked before the first one is written.
 #[test]
-fn a_directory_is_looked_at_before_its_first_file() {
+fn a_directory_is_checked_before_its_first_file() {
     let directory = directory();
     let extract = ["extract", "model.gguf", "classifier.*", "-o", "all/"];
     let dry = ggmill(directory.path(), &[&extract[..], &["--dry-run"]].concat());
@@ -144,7 +144,7 @@ fn a_directory_is_looked_at_before_its_first_file() {
 }
 
 #[test]
-fn more_bits_than_there_are_is_no_silent_copy() {
+fn a_goal_above_the_size_of_the_model_is_noted() {
     let directory = directory();
     let args = ["quantize", "llama.gguf", "out.gguf", "--target-bpw", "40"];
     let found = ggmill(directory.path(), &args);
@@ -153,12 +153,12 @@ fn more_bits_than_there_are_is_no_silent_copy() {
     assert!(found.stderr.starts_with(said), "{}", found.stderr);
 }
 
-/// `nodir/` has a parent that exists, so only the slash at its end tells that it cannot be a file.
+/// `nodir/` has an existing parent, so only the trailing slash shows that it cannot be a file.
 #[test]
 fn a_missing_directory_with_a_slash_is_refused_before_the_work() {
     let directory = directory();
     let before = content(directory.path());
-    // `extract` creates such a directory, for a file of each tensor.
+    // `extract` creates such a directory, with a file for each tensor.
     let with_file = COMMANDS
         .iter()
         .filter(|command| command.contains("{}.gguf") && !command.starts_with("extract"));

@@ -1,11 +1,11 @@
-//! No command writes over what it reads: not by force, and not by another way to the same file.
+//! No command overwrites an input: neither with --force, nor by a different path to the same file.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use crate::support::{Directory, ggmill, real, shard};
 
-/// Every file of a directory with its bytes.
+/// Returns every file of a directory with its bytes.
 fn content(directory: &Directory) -> BTreeMap<String, Vec<u8>> {
     let files = fs::read_dir(directory.path())
         .unwrap()
@@ -18,8 +18,8 @@ fn content(directory: &Directory) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// The commands that write, each with an input that its output must not be; the output is said
-/// last.
+/// The commands that write, each with an input that its output must not be; the output is the last
+/// argument.
 const COMMANDS: [(&str, &[&str]); 11] = [
     ("model.gguf", &["edit", "model.gguf", "--set", "general.name=x", "--force", "-o"]),
     ("text", &["edit", "model.gguf", "--set", "general.name=@text", "--force", "-o"]),
@@ -45,7 +45,7 @@ fn directory() -> Directory {
 }
 
 #[test]
-fn no_input_is_written_over_by_whatever_path() {
+fn no_input_is_overwritten_by_any_path() {
     let directory = directory();
     fs::create_dir(directory.path().join("elsewhere")).unwrap();
     for (input, args) in COMMANDS {
@@ -73,9 +73,9 @@ fn no_input_is_written_over_by_whatever_path() {
     }
 }
 
-/// A file of the name `-` is nobody's wish.
+/// A file named `-` would be created by mistake.
 #[test]
-fn a_model_is_no_text_for_standard_output() {
+fn models_are_not_written_to_standard_output() {
     let directory = directory();
     let before = content(&directory);
     for (_, args) in COMMANDS {

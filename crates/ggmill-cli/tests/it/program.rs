@@ -1,4 +1,4 @@
-//! The frame: usage, help, pages, pipes.
+//! Usage errors, help, manual pages, pipes.
 
 use std::io::Read as _;
 use std::process::Stdio;
@@ -28,7 +28,7 @@ fn misuse_is_code_2() {
 }
 
 #[test]
-fn help_and_version_are_answers() {
+fn help_and_version_are_not_errors() {
     let (code, stdout, _) = run(&["--version"]);
     assert_eq!((code, stdout), (0, format!("ggmill {}\n", env!("CARGO_PKG_VERSION"))));
     let (code, stdout, _) = run(&["inspect", "--help"]);
@@ -58,7 +58,7 @@ fn every_command_has_a_page_and_completions() {
     }
 }
 
-/// A reader that has seen enough is no failure.
+/// A reader that closes the pipe early is not a failure.
 #[test]
 fn a_closed_pipe_is_success() {
     for args in [&["--json", "--full"][..], &["--full"], &["--metadata", "--full"]] {
@@ -80,10 +80,10 @@ fn a_closed_pipe_is_success() {
     }
 }
 
-/// A disk that takes nothing is a failure, not a silence.
+/// A full disk is a failure with a message.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_is_told() {
+fn a_full_disk_is_reported() {
     for args in [&["inspect", REAL_GGUF[0]][..], &["inspect", "--json", REAL_GGUF[0]], &["man"]] {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let output = command(&real("")).args(args).stdout(Stdio::from(full)).output().unwrap();
@@ -93,9 +93,9 @@ fn a_full_disk_is_told() {
     }
 }
 
-/// Help has colours where they are asked for.
+/// Help has colors on request.
 #[test]
-fn help_has_the_colours_that_are_asked_for() {
+fn help_has_colors_on_request() {
     let directory = Directory::new();
     for (args, is_styled) in [
         (&["--color", "always", "inspect", "--help"][..], true),
@@ -108,9 +108,9 @@ fn help_has_the_colours_that_are_asked_for() {
     }
 }
 
-/// Options of the tools that a command replaces are told what to type.
+/// Options of similar tools get advice.
 #[test]
-fn options_of_other_tools_are_advised() {
+fn options_of_other_tools_get_advice() {
     for (args, advice) in [
         (&["tokenize", "-m", "x.gguf", "--stdin", "--ids"][..], "- in place of TEXT reads"),
         (&["tokenize", "x.gguf", "a", "--show-count"], "--count prints"),
@@ -151,7 +151,7 @@ fn options_of_other_tools_are_advised() {
 }
 
 #[test]
-fn values_that_are_not_numbers_are_refused_in_words() {
+fn invalid_numbers_have_clear_messages() {
     for (args, message) in [
         (&["web", "--port", "x"][..], "invalid value 'x' for '--port <N>': expected an integer\n"),
         (&["web", "--port", "70000"], "70000 is not in 0..=65535"),
@@ -172,9 +172,9 @@ fn values_that_are_not_numbers_are_refused_in_words() {
     }
 }
 
-/// Commands in another spelling are told the one they have, `help` of them too.
+/// Misspelled commands get a suggestion, also after `help`.
 #[test]
-fn commands_in_another_spelling_are_suggested() {
+fn misspelled_commands_get_a_suggestion() {
     for (args, name) in [
         (&["quantise", "x.gguf"][..], "quantize"),
         (&["help", "quantise"], "quantize"),
@@ -194,9 +194,9 @@ fn commands_in_another_spelling_are_suggested() {
     assert!(stderr.contains("tip: `ggmill measure MODEL --text FILE` computes it"), "{stderr}");
 }
 
-/// Standard input is refused with what to do where a command needs a whole file.
+/// Standard input is rejected with a hint if a command needs random access.
 #[test]
-fn standard_input_is_refused_where_a_file_is_read_at_any_place() {
+fn standard_input_is_refused_for_tensor_data() {
     for args in [
         &["edit", "-", "--set", "general.name=x", "-o", "out.gguf"][..],
         &["edit", "-", "--set", "general.name=x"],

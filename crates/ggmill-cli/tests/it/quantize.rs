@@ -1,4 +1,4 @@
-//! `ggmill quantize` and `ggmill imatrix`, from the command line.
+//! `ggmill quantize` and `ggmill imatrix`.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ fn directory() -> Directory {
         .with("old.dat", llama.legacy_imatrix())
 }
 
-/// The model with one of its half floats replaced.
+/// Returns the model with one of its F16 values replaced.
 fn with_bits(name: &str, row: usize, column: usize, bits: u16) -> Vec<u8> {
     let mut file = model("llama").file;
     let model = Header::parse(&file[..]).unwrap();
@@ -33,7 +33,7 @@ fn with_bits(name: &str, row: usize, column: usize, bits: u16) -> Vec<u8> {
     file
 }
 
-/// The mamba model with numbers written over the beginning of a row of `blk.1.ssm_in.weight`.
+/// Returns the mamba model with other values at the beginning of a row of `blk.1.ssm_in.weight`.
 fn with_row(row: usize, numbers: &[f32]) -> Vec<u8> {
     let mut file = model("mamba").file;
     let model = Header::parse(&file[..]).unwrap();
@@ -46,14 +46,14 @@ fn with_row(row: usize, numbers: &[f32]) -> Vec<u8> {
     file
 }
 
-/// What the reference makes of the same model, from `tests/quantize.sha256` of ggmill-convert.
+/// Returns the hash of the reference's result, from `tests/quantize.sha256` of ggmill-convert.
 fn expected(row: &str) -> &'static str {
     let rows = include_str!("../../../ggmill-quantize/tests/quantize.sha256");
     rows.lines().find_map(|line| line.strip_prefix(row)?.strip_prefix(' ')).unwrap()
 }
 
 #[test]
-fn the_output_lies_beside_the_input_unless_it_is_named() {
+fn the_default_output_is_in_the_directory_of_the_input() {
     let directory = directory();
     let Outcome { code, stdout, stderr } =
         ggmill(directory.path(), &["quantize", "llama.gguf", "q4_k_m", "1"]);
@@ -85,11 +85,11 @@ fn the_output_lies_beside_the_input_unless_it_is_named() {
 }
 
 #[test]
-fn a_dry_run_says_what_a_run_would_write() {
+fn a_dry_run_prints_the_plan() {
     let directory = directory();
     let dry =
         ggmill(directory.path(), &["quantize", "llama.gguf", "IQ3_XXS", "--dry-run", "--json"]);
-    // It says what it can, and ends as the run would.
+    // It prints the plan, and fails as the run would.
     assert_eq!((dry.code, directory.files().len()), (2, 3), "{}", dry.stderr);
     assert!(dry.stderr.contains("quantization would fail"), "{}", dry.stderr);
     assert!(dry.stderr.contains("--imatrix FILE gives the importance matrix"), "{}", dry.stderr);
@@ -137,18 +137,18 @@ fn several_types_are_compared_in_one_dry_run() {
         "{}",
         found.stdout
     );
-    // What a run says of a type is said here.
+    // The notes of a run are printed here, too.
     assert!(
         found.stderr.contains(", because the row length is not a multiple of the block size"),
         "{}",
         found.stderr
     );
-    // A size is that of the file that a run writes.
+    // A size is that of the written file.
     let json = ggmill(directory.path(), &[&args[..], &["--json"]].concat());
     let document: Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(document["candidates"].as_array().unwrap().len(), 3);
     let made = ggmill(directory.path(), &["quantize", "llama.gguf", "out.gguf", "Q6_K", "-q"]);
-    // Quiet is quiet.
+    // With --quiet, there are no notes.
     assert_eq!((made.code, &*made.stdout, &*made.stderr), (0, "", ""));
     assert_eq!(
         document["candidates"][1]["file_size"],
@@ -159,8 +159,8 @@ fn several_types_are_compared_in_one_dry_run() {
 }
 
 #[test]
-fn a_wrong_imatrix_is_called_one() {
-    // Of tensors with other names, and of tensors with other shapes.
+fn an_imatrix_of_another_model_is_refused() {
+    // One with other tensor names, and one with other shapes.
     let directory = directory()
         .with("names", model("mamba").imatrix())
         .with("shapes", model("falcon").imatrix());
@@ -176,7 +176,7 @@ fn a_wrong_imatrix_is_called_one() {
 }
 
 #[test]
-fn what_is_refused_leaves_nothing_behind() {
+fn a_refusal_leaves_no_files() {
     let directory = directory()
         .with("rules", "attn_q=q8_0\nffn=q9")
         .with("out.gguf", "precious")
@@ -295,7 +295,7 @@ fn what_is_refused_leaves_nothing_behind() {
 }
 
 #[test]
-fn shards_stay_shards_where_that_is_asked() {
+fn shards_are_kept_on_request() {
     let directory = directory();
     let cut = ggmill(directory.path(), &["split", "llama.gguf", "in", "--max-tensors", "30"]);
     assert_eq!((cut.code, cut.stdout.lines().count()), (0, 4), "{}", cut.stderr);
@@ -356,9 +356,9 @@ fn shards_stay_shards_where_that_is_asked() {
     );
 }
 
-/// Options that do nothing say so, and those that do something do not.
+/// Options that have no effect are noted.
 #[test]
-fn what_meets_nothing_is_told_of() {
+fn unmatched_patterns_are_noted() {
     let directory = directory().with("roles", "zzz=ffn.down\nffn_up=ffn.up").with("empty", "\n");
     let said = |args: &[&str], words: &str| {
         let found =
@@ -385,7 +385,7 @@ fn what_meets_nothing_is_told_of() {
         "the row length is not a multiple of the block size",
     );
     said(&["Q8_0", "--split-max-size", "1K"], "by itself has");
-    // What was asked for of single tensors has a line of its own.
+    // Requests for single tensors have their own notes.
     said(
         &["Q8_0", "--tensor-type", "ffn_down=q6_k"],
         "note: Q6_K was requested but does not fit, so the type is Q8_0: the row length is not a \
@@ -445,7 +445,7 @@ fn importance_matrices_are_merged_and_converted() {
             .stdout
             .starts_with("legacy importance matrix, 72 entries")
     );
-    // Counts of 96 are no chunk of 512, whatever the file says.
+    // Counts of 96 tokens are not a chunk of 512, whatever the file claims.
     let few = ggmill(directory.path(), &["imatrix", "convert", "imatrix", "few.bin"]);
     assert!(
         few.stderr.starts_with(
@@ -465,7 +465,7 @@ fn importance_matrices_are_merged_and_converted() {
         &["imatrix", "convert", "imatrix", "fewer.gguf", "--chunk-size", "32"],
     );
     assert_eq!(fewer.stderr, "note: wrote fewer.gguf: GGUF, 72 entries, 3 chunks\n");
-    // What was merged is fit to quantize with.
+    // The merged matrix can be used for quantization.
     assert_eq!(
         ggmill(
             directory.path(),

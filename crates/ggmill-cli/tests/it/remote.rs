@@ -1,4 +1,4 @@
-//! Models on a server of this test, by the commands that read them.
+//! Remote models, read from a server within the test.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::support::{Directory, Outcome, command, ggmill, outcome, real, shard, 
 
 const LFS: &[u8] = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4368439584\n";
 
-/// A server with several files.
+/// Starts a server with several files.
 fn server(files: Vec<(&'static str, Vec<u8>)>) -> Server {
     Server::start(move |request| {
         let path = request.path.split('?').next().unwrap_or_default();
@@ -20,7 +20,7 @@ fn server(files: Vec<(&'static str, Vec<u8>)>) -> Server {
     })
 }
 
-/// The program with nothing but this of the environment that is about servers.
+/// Runs the program with only these variables of the environment that concern servers.
 fn remote(directory: &Directory, settings: &[(&str, &str)], args: &[&str]) -> Outcome {
     let mut command: Command = command(directory.path());
     for name in [
@@ -47,7 +47,7 @@ fn remote(directory: &Directory, settings: &[(&str, &str)], args: &[&str]) -> Ou
 }
 
 #[test]
-fn what_a_command_says_of_a_remote_file_is_what_it_says_of_the_same_file_here() {
+fn commands_print_the_same_for_remote_and_local_files() {
     let bytes = std::fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
     let directory = Directory::new().with("m.gguf", &bytes).with("tiny.gguf", tiny());
     let server = server(vec![("m.gguf", bytes), ("tiny.gguf", tiny())]);
@@ -71,7 +71,7 @@ fn what_a_command_says_of_a_remote_file_is_what_it_says_of_the_same_file_here() 
                     .map(|word| if *word == "FILE" { file } else { word })
                     .collect();
                 let made = remote(&directory, &[], &arguments);
-                // Some name the file by the last part of its path.
+                // Some commands print only the last part of the path.
                 (made.code, made.stdout.replace(file, name), made.stderr.replace(file, name))
             };
             assert_eq!(run(&url), run(name), "{arguments:?} {name}");
@@ -80,7 +80,7 @@ fn what_a_command_says_of_a_remote_file_is_what_it_says_of_the_same_file_here() 
 }
 
 #[test]
-fn an_extracted_tensor_is_the_same_and_costs_what_it_has() {
+fn an_extracted_tensor_downloads_only_its_data() {
     let bytes = std::fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap();
     let directory = Directory::new().with("m.gguf", &bytes);
     let server = server(vec![("m.gguf", bytes)]);
@@ -97,7 +97,7 @@ fn an_extracted_tensor_is_the_same_and_costs_what_it_has() {
     assert!(server.sent() < (600 << 10) + read("here.npy").len() as u64, "{}", server.sent());
 }
 
-/// Twenty tensors of 1 MiB.
+/// Returns a model with twenty tensors of 1 MiB.
 fn wide() -> Vec<u8> {
     let mut builder = ggmill_core::Builder::new();
     let mut metadata = ggmill_core::MetadataBuf::new();
@@ -120,7 +120,7 @@ fn wide() -> Vec<u8> {
 }
 
 #[test]
-fn commands_that_write_models_read_each_byte_of_a_remote_one_once() {
+fn writing_commands_download_each_byte_once() {
     let bytes = wide();
     let whole = bytes.len() as u64;
     let directory = Directory::new().with("m.gguf", &bytes);
@@ -151,12 +151,13 @@ fn commands_that_write_models_read_each_byte_of_a_remote_one_once() {
         server.forget();
         assert_eq!(here, run(&url, "there"), "{arguments:?}");
         assert!(server.sent() < whole + (600 << 10), "{arguments:?}: {}", server.sent());
-        // 20 MiB in windows of 8 MiB, of two threads that may come to a boundary in any order.
+        // 20 MiB in windows of 8 MiB, which two threads can reach in any order.
         assert!(server.requests().len() <= 12, "{arguments:?}: {}", server.requests().len());
     }
 }
 
-/// The hub with a repository `a/b` of these files, and a directory `c` of it that has them too.
+/// Starts a hub with a repository `a/b` of these files, and a directory `c` in it with the same
+/// files.
 fn hub(files: Vec<(&'static str, Vec<u8>)>) -> Server {
     const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
     let entry = |(name, content): &(&str, Vec<u8>), prefix: &str| {
@@ -177,7 +178,7 @@ fn hub(files: Vec<(&'static str, Vec<u8>)>) -> Server {
             }
             _ => {}
         }
-        // What is asked for after the first answer is of the commit that it named.
+        // Requests after the first answer are for the commit in that answer.
         let at = ["main", COMMIT].iter().find_map(|revision| {
             path.strip_prefix("/a/b/resolve/")?.strip_prefix(revision)?.strip_prefix('/')
         });
@@ -189,7 +190,7 @@ fn hub(files: Vec<(&'static str, Vec<u8>)>) -> Server {
     })
 }
 
-/// The ranges of a file that were sent, in order.
+/// Returns the ranges of a file that were sent, in order.
 fn sent_of(server: &Server, name: &str, len: usize) -> Vec<(usize, usize)> {
     let requests = server.requests();
     let of_file = requests.iter().filter(|request| request.path.ends_with(name));
@@ -201,7 +202,7 @@ fn sent_of(server: &Server, name: &str, len: usize) -> Vec<(usize, usize)> {
 }
 
 #[test]
-fn a_checkpoint_of_the_hub_is_converted_as_it_comes() {
+fn a_checkpoint_of_the_hub_is_converted_while_downloading() {
     const FILES: [&str; 5] = [
         "config.json",
         "generation_config.json",
@@ -232,7 +233,7 @@ fn a_checkpoint_of_the_hub_is_converted_as_it_comes() {
             assert_eq!(run(source, "there.gguf", &more), here, "{source} {kind}");
             let mut ranges = sent_of(&hub, "model.safetensors", weights);
             if source.ends_with(".safetensors") {
-                // The beginning of a file that is named is read to see what it is.
+                // The beginning of a named file is read to detect its format.
                 ranges.dedup_by_key(|range| range.0);
             }
             assert!(
@@ -255,7 +256,7 @@ fn a_checkpoint_of_the_hub_is_converted_as_it_comes() {
 }
 
 #[test]
-fn a_file_of_a_checkpoint_that_is_not_there_is_named() {
+fn a_missing_file_of_a_checkpoint_is_named() {
     let checkpoint = real("tinystories260K");
     let weights = std::fs::read(checkpoint.join("model.safetensors")).unwrap();
     let hub = hub(vec![("model.safetensors", weights)]);
@@ -277,7 +278,7 @@ fn a_file_of_a_checkpoint_that_is_not_there_is_named() {
 }
 
 #[test]
-fn remote_shards_are_merged_as_they_come() {
+fn remote_shards_are_merged_while_downloading() {
     let bytes = wide();
     let directory = Directory::new().with("m.gguf", &bytes);
     let split = ["split", "m.gguf", "s", "--max-tensors", "8", "--quiet"];
@@ -344,7 +345,7 @@ fn shards_are_found_by_their_names() {
 }
 
 #[test]
-fn what_is_not_a_model_is_told() {
+fn the_kind_of_a_remote_file_is_named() {
     let directory = Directory::new();
     let server = server(vec![
         ("page.gguf", b"<!DOCTYPE html><html>sign in</html>".to_vec()),
@@ -378,7 +379,7 @@ fn what_is_not_a_model_is_told() {
 }
 
 #[test]
-fn wrong_addresses_are_refused_before_anything_is_asked() {
+fn invalid_addresses_are_refused_without_a_request() {
     let directory = Directory::new();
     for (address, text) in [
         ("ftp://example.com/m.gguf", "expected the scheme https, http, hf or s3"),
@@ -392,7 +393,7 @@ fn wrong_addresses_are_refused_before_anything_is_asked() {
         assert_eq!(made.code, 2);
         assert!(made.stderr.contains(text), "{address}: {}", made.stderr);
     }
-    // A file of this name is a file.
+    // An existing file with this name is a file.
     std::fs::create_dir_all(directory.path().join("ftp:")).unwrap();
     std::fs::write(directory.path().join("ftp:/m.gguf"), tiny()).unwrap();
     assert_eq!(remote(&directory, &[], &["inspect", "ftp:/m.gguf"]).code, 0);
@@ -434,7 +435,7 @@ fn the_hub_and_its_token_come_from_the_environment() {
 }
 
 #[test]
-fn headers_are_kept_unless_that_is_not_wanted() {
+fn headers_are_cached_unless_no_cache_is_given() {
     let directory = Directory::new();
     let bytes = Arc::new(tiny());
     let server = Server::start(move |request| Reply::file(&bytes, request));
@@ -452,7 +453,7 @@ fn headers_are_kept_unless_that_is_not_wanted() {
 }
 
 #[test]
-fn a_manifest_of_a_file_here_checks_the_file_there() {
+fn a_manifest_of_a_local_file_verifies_the_remote_file() {
     let directory = Directory::new().with("m.gguf", tiny());
     let server = server(vec![("m.gguf", tiny())]);
     let made = ggmill(directory.path(), &["hash", "m.gguf", "--sha256"]);
@@ -466,10 +467,10 @@ fn a_manifest_of_a_file_here_checks_the_file_there() {
     assert_eq!(made.code, 0, "{}{}", made.stdout, made.stderr);
 }
 
-/// The settings of Amazon's programs, from variables and from the files of a profile.
+/// The settings of the AWS CLI, from variables and from the files of a profile.
 #[test]
 #[cfg(unix)]
-fn s3_is_asked_with_the_settings_of_other_programs() {
+fn s3_requests_use_the_settings_of_the_aws_cli() {
     let directory = Directory::new()
         .with("config", "[default]\nregion = r0\n[profile made]\ncredential_process = printf '{\"Version\":1,\"AccessKeyId\":\"MADE\",\"SecretAccessKey\":\"s\"}'\nregion = r1\n[profile bad]\ncredential_process = false\n")
         .with("credentials", "[default]\naws_access_key_id = KEPT\naws_secret_access_key = s\n");
@@ -582,7 +583,7 @@ fn a_repository_is_listed_with_its_shards_together() {
 }
 
 #[test]
-fn a_set_is_one_model_wherever_its_address_has_a_query() {
+fn a_set_is_one_model_if_its_address_has_a_query() {
     let directory = Directory::new();
     let name = |number: u16| format!("m-{number:05}-of-00003.gguf");
     let server = Server::start(move |request| {
@@ -625,7 +626,7 @@ fn a_set_is_one_model_wherever_its_address_has_a_query() {
 }
 
 #[test]
-fn a_set_of_many_shards_that_are_not_there_costs_few_requests() {
+fn a_set_of_many_missing_shards_costs_few_requests() {
     let directory = Directory::new();
     let first = shard(0, 65_535);
     let server = server(vec![("m-00001-of-65535.gguf", first)]);
@@ -643,7 +644,7 @@ fn a_set_of_many_shards_that_are_not_there_costs_few_requests() {
 }
 
 #[test]
-fn a_file_that_a_variable_names_and_that_cannot_be_read_is_a_failure() {
+fn an_unreadable_file_in_a_variable_is_a_failure() {
     let directory = Directory::new().with("token", "hf_file").with("empty", "");
     let server = server(vec![("m.gguf", tiny())]);
     let absent = directory.path().join("absent");
@@ -665,7 +666,7 @@ fn a_file_that_a_variable_names_and_that_cannot_be_read_is_a_failure() {
         assert!(made.stderr.contains(&format!("{name}: {absent}: ")), "{}", made.stderr);
         assert_eq!(server.requests().len(), 0, "{name}");
     }
-    // What is not asked for is not read, and usual places need have no files.
+    // Settings that are not needed are not read, and default files may be missing.
     for settings in [
         &[("HF_TOKEN", "hf_x"), ("HF_TOKEN_PATH", absent)][..],
         &[("AWS_CONFIG_FILE", absent)],

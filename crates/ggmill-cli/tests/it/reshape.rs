@@ -1,5 +1,4 @@
-//! `ggmill split`, `merge` and `repack`, from the command line: what they make, and that what they
-//! refuse stays as it was.
+//! `ggmill split`, `merge` and `repack`: their results, and unchanged files after a failure.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +11,7 @@ use serde_json::Value;
 use crate::support::outcome;
 use crate::support::{Directory, Outcome, ggmill, real, shard, tiny};
 
-/// Every file of a directory with its bytes.
+/// Returns every file of a directory with its bytes.
 fn content(directory: &Directory) -> BTreeMap<String, Vec<u8>> {
     fs::read_dir(directory.path())
         .unwrap()
@@ -26,7 +25,7 @@ fn model() -> Vec<u8> {
     fs::read(real("mobilenetv3_3class_v3_fp16.gguf")).unwrap()
 }
 
-/// A directory with a model and its three shards.
+/// Returns a directory with a model and its three shards.
 fn shards() -> Directory {
     let directory = Directory::new().with("model.gguf", model());
     let Outcome { code, stdout, stderr } =
@@ -40,7 +39,7 @@ fn shards() -> Directory {
 const SHARDS: [&str; 3] =
     ["part-00001-of-00003.gguf", "part-00002-of-00003.gguf", "part-00003-of-00003.gguf"];
 
-/// Runs what must be refused: exit code 2, these words, and every file as it was.
+/// Runs a command that must fail with exit code 2 and this message, and leave every file unchanged.
 fn refused(directory: &Directory, args: &[&str], words: &str) -> String {
     let before = content(directory);
     let Outcome { code, stdout, stderr } = ggmill(directory.path(), args);
@@ -51,7 +50,7 @@ fn refused(directory: &Directory, args: &[&str], words: &str) -> String {
 }
 
 #[test]
-fn shards_become_the_model_again() {
+fn merged_shards_equal_the_model() {
     let directory = shards();
     for (number, shards) in
         [&SHARDS[1..2], &[SHARDS[2], SHARDS[0], SHARDS[1]]].into_iter().enumerate()
@@ -71,7 +70,7 @@ fn shards_become_the_model_again() {
     );
 }
 
-/// `ggmill merge part-*.gguf`, and the shell makes the last shard the output.
+/// The shell expands `ggmill merge part-*.gguf`, which makes the last shard the output.
 #[test]
 fn a_shard_is_never_the_output() {
     let directory = shards();
@@ -90,7 +89,7 @@ fn a_shard_is_never_the_output() {
         "has the name of a shard",
     );
 
-    // A shard under another name, and the same shard by another path.
+    // A renamed shard, and the same shard by a different path.
     fs::copy(directory.path().join(SHARDS[1]), directory.path().join("b.gguf")).unwrap();
     refused(
         &directory,
@@ -106,7 +105,7 @@ fn a_shard_is_never_the_output() {
 }
 
 #[test]
-fn what_is_missing_or_there_already_is_said() {
+fn missing_shards_and_existing_outputs_are_reported() {
     let directory = shards().with("precious.gguf", "precious");
     refused(
         &directory,
@@ -178,10 +177,9 @@ fn bad_arguments() {
     );
 }
 
-/// A model of one shard is cut into a set of one, whose name would be the output's: the file that
-/// is read.
+/// A model split into one shard would be a set whose name is that of the input.
 #[test]
-fn shards_never_replace_what_they_are_made_of() {
+fn shards_never_replace_their_input() {
     let directory = shards();
     for name in SHARDS {
         let other = name.replace("part", "again");
@@ -195,7 +193,7 @@ fn shards_never_replace_what_they_are_made_of() {
 }
 
 #[test]
-fn a_dry_run_writes_nothing_and_knows_every_size() {
+fn a_dry_run_writes_nothing_and_prints_sizes() {
     let directory = shards();
     let before = content(&directory);
     let dry = ggmill(
@@ -222,7 +220,7 @@ fn a_dry_run_writes_nothing_and_knows_every_size() {
 }
 
 #[test]
-fn other_forms_and_back() {
+fn repacking_round_trips() {
     let directory = Directory::new().with("model.gguf", model());
     let run = |args: &[&str]| {
         let found = ggmill(directory.path(), &[&["repack"], args].concat());
@@ -239,7 +237,7 @@ fn other_forms_and_back() {
 }
 
 #[test]
-fn shards_are_found_by_a_pattern_that_the_shell_left_alone() {
+fn shards_are_found_by_an_unexpanded_pattern() {
     let directory = shards();
     let found = ggmill(directory.path(), &["merge", "part-*-of-00003.gguf", "merged.gguf"]);
     assert_eq!(found.code, 0, "{}", found.stderr);
@@ -252,7 +250,7 @@ fn shards_are_found_by_a_pattern_that_the_shell_left_alone() {
 }
 
 #[test]
-fn pieces_cut_by_their_bytes() {
+fn parts_of_a_file_are_concatenated() {
     let model = model();
     let (first, second) = model.split_at(1_000_000);
     let directory = Directory::new()
@@ -294,7 +292,7 @@ fn pieces_cut_by_their_bytes() {
     assert!(fs::read(directory.path().join("m.gguf")).unwrap() == model);
 }
 
-/// A directory nobody may write to. Root may, so it proves nothing there.
+/// A read-only directory. Not tested as root, which can write to it.
 #[cfg(unix)]
 #[test]
 fn a_read_only_directory() {
@@ -319,10 +317,10 @@ fn a_read_only_directory() {
     );
 }
 
-/// More shards than the process may have files open, made, read and put together.
+/// More shards than the limit of open files, written, read and merged.
 #[cfg(unix)]
 #[test]
-fn a_set_of_more_files_than_may_be_open() {
+fn a_set_of_more_files_than_the_limit_of_open_files() {
     let directory = Directory::new().with("model.gguf", model());
     let program = env!("CARGO_BIN_EXE_ggmill");
     for args in [
@@ -343,7 +341,7 @@ fn a_set_of_more_files_than_may_be_open() {
         "what was put aside is left"
     );
 
-    // One that cannot have its name takes all the others with it.
+    // If one shard cannot be written, none of them remains.
     let directory = Directory::new().with("model.gguf", model());
     fs::create_dir(directory.path().join("part-00244-of-00244.gguf")).unwrap();
     refused(
@@ -368,9 +366,9 @@ fn split_merges_as_llama_gguf_split_does() {
     assert_eq!(read("ours.gguf"), read("theirs.gguf"));
 }
 
-/// A pattern without a wildcard that matches nothing names one that matches something.
+/// A pattern without a wildcard that matches nothing gets a similar pattern as a hint.
 #[test]
-fn a_pattern_that_matches_nothing_names_what_was_meant() {
+fn an_unmatched_pattern_gets_a_hint() {
     let directory = Directory::new().with("tiny.gguf", tiny());
     for (args, hint) in [
         (&["extract", "tiny.gguf", "token_embd", "-o", "x.npy"][..], "'token_embd.*'"),

@@ -1,4 +1,4 @@
-//! `ggmill quantize --measure`: types chosen by what they do to the output.
+//! `ggmill quantize --measure`: types chosen by their effect on the output.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use crate::support::{Directory, command, ggmill, outcome, quantize, quantized, real};
 
-/// Stories of the kind that the bundled model was trained on: some chunks of 32 tokens.
+/// Stories in the style of the bundled model's training data: a few chunks of 32 tokens.
 const STORIES: &str = "Once upon a time, there was a little girl named Lily. She loved to play \
     outside in the park. One day, she saw a big, red ball. She wanted to play with it, but it was \
     too high. Lily's mom said, \"Lily, let's go to the park.\" Lily was sad and did not know what to \
@@ -15,7 +15,7 @@ const STORIES: &str = "Once upon a time, there was a little girl named Lily. She
     One day they found a small dog. The dog was lost and scared. Tom said, \"We must help the dog.\" \
     They went to the house of the dog and the man was very happy. He gave them a big cake.\n";
 
-/// The bundled model in F32, and a text.
+/// Returns a directory with the bundled model in F32, and a text.
 fn directory() -> Directory {
     let directory = Directory::new().with("stories.txt", STORIES);
     let mut convert = command(directory.path());
@@ -29,7 +29,7 @@ fn json(text: &str) -> Json {
     serde_json::from_str(text).unwrap()
 }
 
-/// The number after some words.
+/// Returns the number after these words.
 fn number_after(text: &str, words: &str) -> f64 {
     let (_, rest) = text.split_once(words).unwrap_or_else(|| panic!("{words:?}: {text}"));
     let digits = |letter: char| !(letter.is_ascii_digit() || letter == '.');
@@ -38,7 +38,7 @@ fn number_after(text: &str, words: &str) -> f64 {
 
 const MEASURE: [&str; 4] = ["--measure", "stories.txt", "--ctx", "32"];
 
-/// The KL divergence of a file from the bundled model on the text.
+/// Returns the KL divergence of a file from the bundled model on the text.
 fn divergence(directory: &Directory, name: &str) -> f64 {
     let args = ["measure", name, "--against", "base.gguf", "--text", "stories.txt"];
     let found = ggmill(directory.path(), &[&args[..], &["--ctx", "32", "--json"]].concat());
@@ -64,7 +64,7 @@ fn types_are_chosen_by_measured_sensitivities_and_tested() {
     let end = format!(", {predicted:.6} was predicted; the most probable token is the same at ");
     assert!(direct.stderr.contains(&end), "{}", direct.stderr);
 
-    // The same plan in advance, and the same choice from its sensitivities without a text.
+    // A dry run writes the same plan, whose sensitivities give the same choice without a text.
     let goal = ["base.gguf", "x.gguf", "--target-bpw", "8", "--no-imatrix", "--dry-run", "--json"];
     let dry = quantized(&directory, &[&goal[..], &MEASURE].concat());
     assert!(!dry.stderr.contains("was not used for the choice"), "{}", dry.stderr);
@@ -78,7 +78,7 @@ fn types_are_chosen_by_measured_sensitivities_and_tested() {
     let matrices = |tensor: &&Json| tensor["shape"].as_array().unwrap().len() > 1;
     for tensor in tensors.iter().filter(matrices) {
         let found = &tensor["sensitivity"];
-        // Rows of 172 are not whole blocks of 32.
+        // Rows of 172 elements are not a multiple of blocks of 32.
         let is_ragged = tensor["shape"][0] == 172;
         let expected = if is_ragged { "BF16" } else { "Q4_0" };
         assert_eq!(found["type"], expected, "{tensor}");
@@ -86,7 +86,8 @@ fn types_are_chosen_by_measured_sensitivities_and_tested() {
     }
     assert!(tensors.iter().any(|tensor| tensor["sensitivity"].is_null()), "norms have none");
 
-    // Without them every weight counts alike, which is worse: the embeddings have most weights.
+    // Without sensitivities, all weights count equally, which is worse: the embeddings have most
+    // weights.
     quantized(&directory, &["base.gguf", "even.gguf", "--target-bpw", "8"]);
     let (measured, even) =
         (divergence(&directory, "direct.gguf"), divergence(&directory, "even.gguf"));
@@ -103,16 +104,16 @@ fn the_importance_matrix_is_measured_with_the_sensitivities() {
     let [better, worse] = ["with.gguf", "without.gguf"].map(|name| divergence(&directory, name));
     assert!(better < worse, "{better} {worse}: {}", with.stderr);
 
-    // Where it comes from is in the file: two of the four chunks are for the test.
+    // The file names its text: two of the four chunks are for the test.
     let model = Model::open(fs::read(directory.path().join("with.gguf")).unwrap()).unwrap();
     let metadata = model.metadata();
     assert_eq!(metadata.str("quantize.imatrix.dataset").unwrap(), "stories.txt");
     assert_eq!(metadata.u32("quantize.imatrix.chunks_count").unwrap(), 2);
-    // Seven matrices of each of five blocks, and the output.
+    // Seven matrices in each of five blocks, and the output.
     assert_eq!(metadata.u32("quantize.imatrix.entries_count").unwrap(), 36);
     assert!(metadata.get("quantize.imatrix.file").is_none());
 
-    // A plan says so too, and whoever uses it is told to have a matrix.
+    // The plan records it, and using the plan without a matrix gives a note.
     let goal = ["base.gguf", "x.gguf", "--target-bpw", "7.5", "--chunks", "4"];
     let dry = [&goal[..], &MEASURE, &["--dry-run", "--json"]].concat();
     let plan = quantized(&directory, &dry).stdout;
@@ -136,14 +137,14 @@ fn the_importance_matrix_is_measured_with_the_sensitivities() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_with_what_to_do() {
+fn models_and_texts_that_cannot_be_measured_get_hints() {
     let directory = directory().with("short.txt", "Once upon a time").with("plain.json", {
         r#"{"schema":"ggmill.plan/1","tensors":[{"name":"output.weight","type":"Q4_0"}]}"#
     });
     let model = |name: &str| {
         ggmill_testdata::models::models().into_iter().find(|model| model.name == name).unwrap().file
     };
-    // A model of an architecture that is not described, under a name of the same length.
+    // A model of an undescribed architecture with a name of the same length.
     let mut without_graph = model("mamba");
     for start in 0..without_graph.len() - 5 {
         if without_graph[start..].starts_with(b"mamba") {
@@ -211,7 +212,7 @@ fn what_cannot_be_measured_is_refused_with_what_to_do() {
     }
 }
 
-/// A plan for one model does not choose the types of another.
+/// A plan for one model does not apply to another.
 #[test]
 fn sensitivities_of_another_model_are_refused() {
     let other = r#"{"schema":"ggmill.plan/1","tensors":[{"name":"blk.77.attn_q.weight","type":"Q4_0",

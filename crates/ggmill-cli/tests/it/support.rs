@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers of the tests.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use ggmill_testdata::bytes::{FileBytes, Value};
 
-/// What a run of the program gave.
+/// The result of a run of the program.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) code: i32,
@@ -14,7 +14,7 @@ pub(crate) struct Outcome {
     pub(crate) stderr: String,
 }
 
-/// The program without any say of the environment in its colours.
+/// Returns the program, without variables that control its colors.
 pub(crate) fn command(directory: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ggmill"));
     command.current_dir(directory).stdin(Stdio::null());
@@ -38,7 +38,7 @@ pub(crate) fn ggmill(directory: &Path, args: &[impl AsRef<OsStr>]) -> Outcome {
     outcome(command(directory).args(args))
 }
 
-/// A directory for one test, with files in it.
+/// A temporary directory with files.
 pub(crate) struct Directory(tempfile::TempDir);
 
 impl Directory {
@@ -50,7 +50,7 @@ impl Directory {
         self.0.path()
     }
 
-    /// The names of what is in it, sorted.
+    /// Returns the names of the files, sorted.
     pub(crate) fn files(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.path()).unwrap();
         let mut names: Vec<String> =
@@ -65,7 +65,7 @@ impl Directory {
     }
 }
 
-/// A small whole file: three pairs, two tensors.
+/// Returns a small complete file: three metadata entries, two tensors.
 pub(crate) fn tiny() -> Vec<u8> {
     let mut file = FileBytes::v3(2, 4);
     file.pair("general.architecture", &"llama".into());
@@ -82,7 +82,7 @@ pub(crate) fn tiny() -> Vec<u8> {
     file.into_bytes()
 }
 
-/// One shard of a set.
+/// Returns one shard of a set.
 pub(crate) fn shard(number: u16, count: u16) -> Vec<u8> {
     let mut file = FileBytes::v3(1, 3);
     file.pair("general.architecture", &"llama".into())

@@ -10,7 +10,7 @@ const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }
     {% endgeneration %}{% else %}{{ message.content }}<|im_end|>{% endif %}{{ '\n' }}{% endfor %}\
     {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-/// A vocabulary of bytes and markers, with templates.
+/// Returns a model with a vocabulary of bytes and markers, and with templates.
 fn model(templates: &[(&str, &str)]) -> Vec<u8> {
     let mut tokens: Vec<String> = (b' '..=b'~')
         .map(|byte| if byte == b' ' { "Ġ".to_owned() } else { char::from(byte).to_string() })
@@ -106,7 +106,7 @@ fn text_of_messages_never_becomes_a_special_token() {
         let found = ids(text);
         assert_eq!(found.iter().filter(|id| **id == start).count(), 1, "{text}");
         assert_eq!(found.iter().filter(|id| **id == end).count(), 1, "{text}");
-        // Every byte of the text is there, as text.
+        // Every byte of the text is in the tokens, as text.
         assert_eq!(found.len(), plain.len() - 2 + text.len() - "user:".len(), "{text}");
     }
     let noted = run(&directory, &["render", "a.gguf", "--ids", "-m", "user:<|im_end|>"]);
@@ -115,7 +115,7 @@ fn text_of_messages_never_becomes_a_special_token() {
         "{}",
         noted.stderr
     );
-    // What the template joins with text of a message is none either.
+    // Text of the template that is joined with text of a message is plain text, too.
     let joined = Directory::new()
         .with("j.gguf", model(&[("tokenizer.chat_template", "<|im_{{ messages[0].content }}|>")]));
     let out = rendered(&joined, &["j.gguf", "--ids", "-m", "user:end"]);
@@ -205,7 +205,7 @@ fn lint_renders_and_names_the_conversation() {
     let fine = run(&directory, &["lint", "a.gguf"]);
     assert_eq!((fine.code, &*fine.stderr), (0, ""), "{}", fine.stdout);
     let found = run(&directory, &["lint", "odd.gguf"]);
-    // As check, which is 1 for errors.
+    // As in check, the exit code is 1 for errors.
     assert_eq!(found.code, 0, "{}", found.stdout);
     for words in [
         "GG2204",
@@ -231,7 +231,7 @@ fn lint_renders_and_names_the_conversation() {
     let bare = run(&directory, &["lint", "b.jinja", "--json"]);
     assert_eq!(bare.code, 0, "{}{}", bare.stdout, bare.stderr);
     serde_json::from_str::<Json>(&bare.stdout).unwrap();
-    // A default check renders nothing.
+    // A default check does not render templates.
     let unasked = ggmill(directory.path(), &["check", "odd.gguf"]);
     assert!(!unasked.stdout.contains("GG22"), "{}", unasked.stdout);
     let asked = ggmill(directory.path(), &["check", "odd.gguf", "--profile", "run"]);
@@ -239,7 +239,7 @@ fn lint_renders_and_names_the_conversation() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_name_their_cause() {
     let directory = directory()
         .with("refuses.jinja", "{{ raise_exception('Only user messages!') }}")
         .with("broken.jinja", "a\n{% if %}")
@@ -290,13 +290,13 @@ fn what_is_wrong_is_said() {
     }
 }
 
-/// Text of findings, however it is wrapped.
+/// Returns the text of findings with single spaces, so that wrapping does not matter.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn lint_of_a_bare_template_has_special_tokens() {
+fn lint_of_a_template_file_has_special_tokens() {
     let needs = "{{ bos_token + messages[0].content }}{% for m in messages[1:] %}{{ m.content }}\
                  {{ eos_token + '\n' }}{% endfor %}{% if sep %}{{ sep + '' }}{% endif %}";
     let directory = Directory::new().with("needs.jinja", needs).with(
@@ -310,7 +310,7 @@ fn lint_of_a_bare_template_has_special_tokens() {
         let found = run(&directory, &["lint", file]);
         assert_eq!(found.code, 0, "{}{}", found.stdout, found.stderr);
         assert!(!found.stdout.contains("GG2201"), "{}", found.stdout);
-        // What was made for the check has no offset.
+        // Findings about generated metadata have no offset.
         assert!(!found.stdout.contains("0x"), "{}", found.stdout);
     }
     let refuses = format!(
@@ -415,9 +415,9 @@ fn an_unusual_role_is_noted() {
 }
 
 #[test]
-fn templates_of_a_model_that_is_cut_short_are_used() {
+fn templates_of_a_truncated_model_are_used() {
     let whole = model(&[("tokenizer.chat_template", CHATML)]);
-    // The last value is the template; before it there is nothing to use.
+    // The last value is the template; a file that ends before it has none.
     let directory =
         Directory::new().with("cut.gguf", &whole[..whole.len() - 1]).with("named.gguf", {
             let named = model(&[
@@ -436,7 +436,7 @@ fn templates_of_a_model_that_is_cut_short_are_used() {
     assert!(found.stderr.contains("perhaps an incomplete download"), "{}", found.stderr);
 }
 
-/// That a model has no template is an answer to `list`, and elsewhere an error that says what to do.
+/// `list` reports that a model has no template; other commands fail with a hint.
 #[test]
 fn a_model_without_a_template() {
     let directory = directory();
@@ -453,7 +453,7 @@ fn a_model_without_a_template() {
     }
 }
 
-/// A template of another model writes markers that are text in this vocabulary.
+/// A template of another model writes markers that are plain text in this vocabulary.
 #[test]
 fn markers_that_are_not_tokens_are_noted() {
     let gemma = "{% for m in messages %}<start_of_turn>{{ m.role }}\n{{ m.content }}<end_of_turn>\n\
@@ -477,7 +477,7 @@ fn markers_that_are_not_tokens_are_noted() {
     }
 }
 
-/// A template in a file of its own does not say what the special tokens are.
+/// A separate template file does not have the special tokens.
 #[test]
 fn special_tokens_that_are_not_set_are_noted() {
     let directory = Directory::new()

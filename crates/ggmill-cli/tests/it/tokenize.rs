@@ -12,7 +12,7 @@ use crate::support::{Directory, command, ggmill, outcome, real, tiny};
 
 const PHI: &str = "ggml-vocab-phi-3.gguf";
 
-/// A vocabulary of byte pairs, with a pre-tokenizer's name.
+/// Returns a BPE vocabulary with the name of a pre-tokenizer.
 fn model(pre: &str, merges: &[&str]) -> Vec<u8> {
     let strings =
         |texts: &[&str]| Value::Array(8, texts.iter().map(|text| Value::from(*text)).collect());
@@ -91,7 +91,7 @@ fn texts_come_from_files_and_pipes() {
 }
 
 #[test]
-fn lines_go_through_pipes() {
+fn jsonl_is_processed_line_by_line() {
     let directory = directory();
     let lines = "\"ab\"\n\n\"1\\u0031\"\n\"\"\n";
     let found = with_input(directory.path(), &["tokenize", "a.gguf", "--jsonl"], lines);
@@ -110,7 +110,7 @@ fn lines_go_through_pipes() {
 }
 
 #[test]
-fn tokens_become_text_again() {
+fn tokens_are_converted_to_text() {
     let directory = directory();
     let run = |arguments: &[&str]| {
         ggmill(directory.path(), &[&["detokenize", "a.gguf"][..], arguments].concat())
@@ -152,14 +152,14 @@ fn files_and_directories_are_counted() {
         )
     );
     assert_eq!(run(&["--file", "absent"]).code, 2);
-    // The name of a file is a text, too.
+    // The name of a file as TEXT is text, too.
     let found = run(&["texts/a.txt"]);
     assert!(found.code == 0 && found.stderr.contains("--file"), "{}", found.stderr);
     assert_eq!(run(&["ab"]).stderr, "");
 }
 
 #[test]
-fn a_page_shows_the_tokens() {
+fn an_html_page_shows_the_tokens() {
     let directory = directory();
     let found = ggmill(directory.path(), &["tokenize", "a.gguf", "ab<end>1\u{1b}", "--html"]);
     assert_eq!(found.code, 0, "{}", found.stderr);
@@ -180,7 +180,7 @@ fn a_page_shows_the_tokens() {
 }
 
 #[test]
-fn the_arguments_of_llama_tokenize_are_taken() {
+fn the_arguments_of_llama_tokenize_are_accepted() {
     let directory = directory();
     let expected = ggmill(directory.path(), &["tokenize", "a.gguf", "ab1", "--ids"]).stdout;
     for arguments in [
@@ -198,7 +198,7 @@ fn the_arguments_of_llama_tokenize_are_taken() {
 }
 
 #[test]
-fn a_template_is_called_one() {
+fn a_template_file_is_named_in_the_error() {
     let directory = Directory::new().with("chat.jinja", "{%- if tools %}{% endif %}");
     let found = ggmill(directory.path(), &["tokenize", "chat.jinja", "a"]);
     assert_eq!(found.code, 2);
@@ -238,12 +238,12 @@ fn vocabularies_are_compared() {
     ] {
         assert!(found.stdout.contains(words), "{words}: {}", found.stdout);
     }
-    // With the rules of the other, there is no difference.
+    // With the pre-tokenizer of the other vocabulary, there is no difference.
     let same = ["tokenize", "a.gguf", "ab 11a", "--compare", "b.gguf", "--pre", "qwen2"];
     assert_eq!(ggmill(directory.path(), &same).code, 0);
 }
 
-/// The vocabulary of [`model`] as another file, for the pre-tokenizer whose name is given with it.
+/// The vocabulary of [`model`] as tokenizer.json, with a pre-tokenizer that is not recognized.
 const TOKENIZER_JSON: &str = r#"{"added_tokens": [{"id": 5, "content": "<end>", "special": true,
     "single_word": false, "lstrip": false, "rstrip": false, "normalized": false}],
     "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
@@ -251,12 +251,12 @@ const TOKENIZER_JSON: &str = r#"{"added_tokens": [{"id": 5, "content": "<end>", 
     "merges": ["a b", "1 1"]}}"#;
 
 #[test]
-fn a_tokenizer_is_made_from_its_own_files() {
+fn a_tokenizer_is_loaded_from_tokenizer_json() {
     let directory = directory().with("tokenizer.json", TOKENIZER_JSON);
     let run = |arguments: &[&str]| ggmill(directory.path(), arguments);
     let found = run(&["tokenize", "tokenizer.json", "ab 11<end>", "--pre", "gpt-2", "--ids"]);
     assert_eq!((found.code, &*found.stdout), (0, "[3, 6, 4, 5]\n"), "{}", found.stderr);
-    // Its pre-tokenizer is not among those that are recognised.
+    // Its pre-tokenizer is not recognized.
     let found = run(&["tokenize", "tokenizer.json", "ab"]);
     assert_eq!(found.code, 2, "{}", found.stdout);
     assert!(found.stderr.contains("hint: --pre NAME"), "{}", found.stderr);
@@ -267,7 +267,7 @@ fn a_tokenizer_is_made_from_its_own_files() {
 }
 
 #[test]
-fn other_files_of_tokenizers_are_read_with_what_belongs_to_them() {
+fn other_tokenizer_files_are_read_with_their_companions() {
     let directory = directory()
         .with("vocab.json", r#"{"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3}"#)
         .with("merges.txt", "#version: 0.2\na b\n")
@@ -277,7 +277,7 @@ fn other_files_of_tokenizers_are_read_with_what_belongs_to_them() {
     for file in ["vocab.json", "merges.txt"] {
         let found = run(&["tokenize", file, "abb", "--pre", "gpt-2", "--ids"]);
         assert_eq!((found.code, &*found.stdout), (0, "[2, 1]\n"), "{}", found.stderr);
-        // What was assumed is told.
+        // Assumptions are noted.
         let note = format!("note: {file}: no file specifies the class of the tokenizer");
         assert!(found.stderr.contains(&note), "{}", found.stderr);
     }
@@ -321,7 +321,7 @@ fn tokens_are_explained() {
 }
 
 #[test]
-fn the_pre_tokenizer_is_found_by_a_reference() {
+fn the_pre_tokenizer_is_found_from_a_reference() {
     let directory = directory();
     let run = |model: &str| {
         let compare = ["--pre", "auto", "--compare", "b.gguf"];
@@ -337,11 +337,11 @@ fn the_pre_tokenizer_is_found_by_a_reference() {
     for words in ["tokenizer.ggml.pre is \"gpt-2\"", "ggmill edit FILE --set tokenizer.ggml.pre="] {
         assert!(found.stderr.contains(words), "{words}: {}", found.stderr);
     }
-    // Of the names that fit, that of the reference.
+    // Of the matching names, that of the reference is preferred.
     assert!(found.stderr.contains("pre=qwen2` sets it"), "{}", found.stderr);
     let found = ggmill(directory.path(), &["tokenize", "a.gguf", "ab", "--pre", "auto"]);
     assert_eq!(found.code, 2, "{}", found.stdout);
-    // A vocabulary with other tokens is not made equal by another name.
+    // No pre-tokenizer makes a vocabulary with other tokens equal.
     let compare = ["--pre", "auto", "--compare", "other.gguf"];
     let found =
         ggmill(directory.path(), &[&["tokenize", "a.gguf", "ab 11"][..], &compare].concat());
@@ -350,7 +350,7 @@ fn the_pre_tokenizer_is_found_by_a_reference() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_name_their_cause() {
     let directory = directory();
     for (arguments, words) in [
         (&["tokenize", "tiny.gguf", "a"][..], "hint: the file has no vocabulary"),

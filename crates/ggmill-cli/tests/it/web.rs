@@ -1,4 +1,4 @@
-//! `ggmill web`: what its server gives, and what it refuses.
+//! `ggmill web`: the requests that its server answers, and those that it rejects.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Directory, command, ggmill};
 
-/// How long an answer is waited for, on a busy machine too. Less than a client may take for a head.
+/// The timeout for an answer, on a busy machine too. It is below the server's timeout for a head.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// A running server, which ends with the value.
+/// A running server, which is killed on drop.
 struct Running {
     child: Child,
     /// `127.0.0.1:PORT`.
     host: String,
     /// `/TOKEN/`.
     prefix: String,
-    /// What follows `#` in the address.
+    /// The fragment of the address, after `#`.
     fragment: String,
 }
 
@@ -37,7 +37,7 @@ impl Running {
         Self { child, host, prefix, fragment: fragment.to_owned() }
     }
 
-    /// The status, the fields and the body of the answer to a request.
+    /// Returns the status, the fields and the body of the answer to a request.
     fn ask(&self, method: &str, path: &str, host: &str, more: &str) -> (u16, String, Vec<u8>) {
         let request = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n{more}\r\n");
         let answer = read(self.send(request.as_bytes()));
@@ -48,16 +48,16 @@ impl Running {
         (status, head, answer[end + 4..].to_vec())
     }
 
-    /// A connection that these bytes were sent to.
+    /// Opens a connection, and sends these bytes.
     fn send(&self, bytes: &[u8]) -> TcpStream {
         let mut stream = TcpStream::connect(&self.host).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        // The server may have answered and closed the connection before all of it was sent.
+        // The server may have answered and closed the connection before all bytes were sent.
         let _ = stream.write_all(bytes);
         stream
     }
 
-    /// Asks for the page until it is answered.
+    /// Requests the page until the server answers.
     fn recovers(&self) {
         let request = format!("GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", self.prefix, self.host);
         let start = Instant::now();
@@ -79,7 +79,7 @@ impl Drop for Running {
     }
 }
 
-/// The answer on a connection, as far as there is one.
+/// Reads the answer on a connection, up to its end or an error.
 fn read(mut stream: TcpStream) -> Vec<u8> {
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -90,7 +90,7 @@ fn is_status(answer: &[u8], status: u16) -> bool {
     answer.starts_with(format!("HTTP/1.1 {status} ").as_bytes())
 }
 
-/// A directory with a page, a model with an odd name, a set of two shards, and a secret.
+/// Returns a directory with a page, a model with an odd name, a set of two shards, and a secret.
 fn directory() -> Directory {
     let directory = Directory::new();
     let at = |name: &str| directory.path().join(name);
@@ -123,7 +123,7 @@ fn the_page_and_the_model_are_served() {
         assert!(lines.next().is_none());
         policy
     };
-    // The page sends no requests: its worker does, whose policy comes with its script.
+    // The page sends no requests: its worker does, and gets the policy of its script.
     let of_page = policy(&head);
     assert!(!of_page.contains("connect-src") && !of_page.contains("eval"), "{of_page}");
     let (status, head, _) = server.get("assets/a.js", "");
@@ -175,7 +175,7 @@ fn nothing_else_is_served() {
     ] {
         assert_eq!(server.ask("GET", path, &server.host, "").0, 404, "{path}");
     }
-    // By a name that leads here.
+    // With a host name that resolves to the server (DNS rebinding).
     let port = server.host.rsplit_once(':').unwrap().1;
     for host in ["example.org", &format!("example.org:{port}"), "127.0.0.1", "127.0.0.1:1", ""] {
         assert_eq!(server.ask("GET", &server.prefix, host, "").0, 403, "{host}");
@@ -192,7 +192,8 @@ fn a_body_is_neither_awaited_nor_allocated() {
     let directory = directory();
     let server = Running::start(&directory, &["a model #1%.gguf", "--page", "page"]);
     let (host, prefix) = (&*server.host, &*server.prefix);
-    // Without the token, and for another host: what anything on this computer can send.
+    // Without the token, and for a different host: requests that any program on this computer can
+    // send.
     for (path, host, expected) in [("/", "x", 403), ("/", host, 405), (prefix, host, 405)] {
         for length in ["2000", "1000000000000000", "18446744073709551615", "9".repeat(40).as_str()]
         {
@@ -201,7 +202,7 @@ fn a_body_is_neither_awaited_nor_allocated() {
         }
         assert_eq!(server.ask("POST", path, host, "Transfer-Encoding: chunked\r\n").0, expected);
     }
-    // Bodies that were declared and never come, on connections that stay open.
+    // Bodies that are announced and never sent, on connections that stay open.
     let request = format!("POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 2000\r\n\r\n");
     let mut waiting: Vec<_> = (0..16).map(|_| server.send(request.as_bytes())).collect();
     assert_eq!(server.get("", "").0, 200);
@@ -210,17 +211,17 @@ fn a_body_is_neither_awaited_nor_allocated() {
         stream.read_to_end(&mut answer).unwrap();
         assert!(is_status(&answer, 405), "{}", String::from_utf8_lossy(&answer));
     }
-    // One that comes.
+    // A body that is sent.
     let request = format!("{request}{}", "b".repeat(2000));
     assert!(is_status(&read(server.send(request.as_bytes())), 405));
-    // A second request behind the first is not read.
+    // A second request on the connection is not read.
     let request = format!("GET {prefix} HTTP/1.1\r\nHost: {host}\r\n\r\n");
     let answer = String::from_utf8(read(server.send(request.repeat(2).as_bytes()))).unwrap();
     assert_eq!(answer.matches("HTTP/1.1 200 ").count(), 1, "{answer}");
 }
 
 #[test]
-fn a_head_has_a_length() {
+fn the_length_of_a_head_is_limited() {
     let directory = directory();
     let server = Running::start(&directory, &["a model #1%.gguf", "--page", "page"]);
     let start = format!("GET {} HTTP/1.1\r\nHost: {}\r\nX: ", server.prefix, server.host);
@@ -229,7 +230,7 @@ fn a_head_has_a_length() {
     for len in [(16 << 10) + 1, 40 << 10] {
         assert!(is_status(&read(server.send(of_length(len).as_bytes())), 431), "{len}");
     }
-    // A field and a first line without an end.
+    // A field and a request line without an end.
     for start in [&*start, "GET /"] {
         let endless = format!("{start}{}", "x".repeat(20 << 10));
         assert!(is_status(&read(server.send(endless.as_bytes())), 431));
@@ -239,7 +240,7 @@ fn a_head_has_a_length() {
 }
 
 #[test]
-fn connections_are_limited_and_given_back() {
+fn connections_are_limited_and_freed() {
     let directory = directory();
     let server = Running::start(&directory, &["a model #1%.gguf", "--page", "page"]);
     let mut idle: Vec<_> = (0..40).map(|_| server.send(b"")).collect();
@@ -247,7 +248,7 @@ fn connections_are_limited_and_given_back() {
         let answer = read(stream);
         assert!(is_status(&answer, 503), "{}", String::from_utf8_lossy(&answer));
     }
-    // Those that were accepted are still answered.
+    // Accepted connections are still answered.
     let mut first = idle.swap_remove(0);
     write!(first, "GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", server.prefix, server.host).unwrap();
     assert!(is_status(&read(first), 200));
@@ -257,14 +258,14 @@ fn connections_are_limited_and_given_back() {
 
 #[test]
 #[cfg(unix)]
-fn too_many_open_files_do_not_end_it() {
+fn too_many_open_files_do_not_stop_the_server() {
     let directory = directory();
     let mut shell = Command::new("sh");
     let script = r#"ulimit -n 24 && exec "$0" web --page page"#;
     shell.current_dir(directory.path()).args(["-c", script, env!("CARGO_BIN_EXE_ggmill")]);
     let server = Running::of(&mut shell);
     let idle: Vec<_> = (0..40).map(|_| server.send(b"")).collect();
-    // Fewer than are permitted can be accepted, so that nothing is refused.
+    // Fewer connections than the maximum can be accepted, so none is rejected.
     idle[39].set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     assert!((&idle[39]).read(&mut [0]).is_err(), "answered or closed");
     drop(idle);
@@ -272,7 +273,7 @@ fn too_many_open_files_do_not_end_it() {
 }
 
 #[test]
-fn a_large_file_is_given_whole() {
+fn a_large_file_is_served_completely() {
     let directory = directory();
     let bytes: Vec<u8> = (0..3_000_001u32).map(|place| (place % 251) as u8).collect();
     fs::write(directory.path().join("large.gguf"), &bytes).unwrap();
@@ -282,7 +283,7 @@ fn a_large_file_is_given_whole() {
     assert!(body == bytes, "{} bytes", body.len());
     let (status, _, body) = server.get("model/large.gguf", "Range: bytes=65535-2000000\r\n");
     assert!(status == 206 && body == bytes[65535..=2_000_000], "{} bytes", body.len());
-    // A client that stops reading does not keep others waiting.
+    // A client that stops reading does not block others.
     let request =
         format!("GET {}model/large.gguf HTTP/1.1\r\nHost: {}\r\n\r\n", server.prefix, server.host);
     let _stalled: Vec<_> = (0..8).map(|_| server.send(request.as_bytes())).collect();
@@ -290,7 +291,7 @@ fn a_large_file_is_given_whole() {
 }
 
 #[test]
-fn tokens_differ_and_a_set_is_served_whole() {
+fn tokens_differ_and_all_shards_are_served() {
     let directory = directory();
     let args = ["set-00002-of-00002.gguf", "--page", "page"];
     let (server, other) = (Running::start(&directory, &args), Running::start(&directory, &args));
@@ -301,7 +302,7 @@ fn tokens_differ_and_a_set_is_served_whole() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_refused() {
+fn invalid_arguments_are_refused() {
     let directory = directory();
     for (args, expected) in [
         (&["none.gguf", "--page", "page"][..], "none.gguf"),

@@ -16,10 +16,10 @@ const CHUNK: u64 = 1 << 20;
 /// A weight of shape (*columns*, *rows*, …) as two factors.
 #[derive(Clone, Debug)]
 pub(super) struct Factors {
-    /// Of shape (*columns*, *rank*, …): each further dimension is that of the weight, or 1 if all
-    /// its indices share the factor.
+    /// The factor A, of shape (*columns*, *rank*, …): each further dimension is that of the weight, or
+    /// 1 if all its indices share the factor.
     pub(super) a: Expression,
-    /// Of shape (*rank*, *rows*, …).
+    /// The factor B, of shape (*rank*, *rows*, …).
     pub(super) b: Expression,
 }
 

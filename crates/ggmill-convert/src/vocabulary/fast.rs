@@ -60,7 +60,7 @@ impl Fast {
             .and_then(|config| config.get("added_tokens_decoder"))
             .map(declared_tokens)
             .transpose()?;
-        // Older configurations keep special and added tokens in files of their own.
+        // Older configurations keep special and added tokens in separate files.
         let map = match decoder {
             Some(_) => None,
             None => files::json(request.files, "special_tokens_map.json")?,

@@ -22,7 +22,7 @@ pub(super) const MAX_KEY_LEN: usize = 65_535;
 #[derive(Clone, Debug)]
 pub struct Edited {
     pub(crate) metadata: MetadataBuf,
-    /// Whether the file gets no filler.
+    /// `true` if the file gets no filler.
     pub(crate) compact: bool,
     changes: Vec<KeyChange>,
     notes: Vec<String>,
@@ -34,9 +34,9 @@ pub struct Edited {
 pub struct KeyChange {
     /// The key.
     pub key: Vec<u8>,
-    /// Whether the key existed before.
+    /// `true` if the key existed before.
     pub before: bool,
-    /// Whether the key exists afterwards.
+    /// `true` if the key exists afterwards.
     pub after: bool,
 }
 

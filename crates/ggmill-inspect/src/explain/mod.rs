@@ -71,11 +71,9 @@ pub fn architecture<'a>(topic: &str, catalogue: &'a Catalogue) -> Option<&'a Arc
 
 fn of_class<'a>(topic: &str, catalogue: &'a Catalogue) -> Option<&'a Architecture> {
     let class = topic.to_ascii_lowercase();
-    let names = [format!("{class}forcausallm"), class];
-    let mut known = catalogue.architectures().flat_map(|architecture| {
-        architecture.checkpoint_classes().map(move |class| (architecture, class))
-    });
-    let (first, class) = known.find(|(_, class)| names.contains(&class.to_ascii_lowercase()))?;
+    let names = &[format!("{class}forcausallm"), class];
+    let is_class = |class: &str| names.contains(&class.to_ascii_lowercase());
+    let (first, class) = catalogue.by_class(is_class).next()?;
     // Several architectures can have a class: a draft model can have that of its target model.
     let config = serde_json::json!({ "architectures": [class] });
     Some(catalogue.for_checkpoint(&config).unwrap_or(first))
@@ -91,7 +89,7 @@ pub fn names(catalogue: &Catalogue) -> impl Iterator<Item = String> {
         .chain(types::mixture_names().map(str::to_owned))
         .chain(keys)
         .chain(lists)
-        .chain(catalogue.architectures().map(|architecture| architecture.name().to_owned()))
+        .chain(catalogue.names().map(str::to_owned))
 }
 
 /// Returns the topics that have pages, as sections with a line for each topic.

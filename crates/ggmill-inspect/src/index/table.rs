@@ -20,7 +20,7 @@ pub struct Column {
     pub name: &'static str,
     /// The type of its cells.
     pub kind: ColumnKind,
-    /// Whether a cell can be null.
+    /// `true` if a cell can be null.
     pub optional: bool,
 }
 

@@ -30,9 +30,9 @@ pub use table::{Column, Table};
 pub struct Options {
     /// The columns of the terminal. Without a terminal, keys and names are not cut.
     pub width: Option<usize>,
-    /// Whether to use colors, as ANSI escape sequences.
+    /// If true, uses colors, as ANSI escape sequences.
     pub styled: bool,
-    /// Whether long strings and arrays are written in full.
+    /// `true` if long strings and arrays are written in full.
     pub full: bool,
     /// The maximum number of listed tensors; a line counts the others.
     pub tensor_rows: Option<usize>,

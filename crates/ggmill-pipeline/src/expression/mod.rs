@@ -88,7 +88,7 @@ enum Kind {
         child: Expression,
         order: Vec<usize>,
     },
-    /// The same elements in the same order.
+    /// The elements of the child, in the same order.
     Reshape {
         child: Expression,
     },

@@ -46,7 +46,7 @@ pub(crate) trait Decode<const N: usize, const B: usize>: Sync + 'static {
 
 /// A block format that can also be encoded.
 pub(crate) trait Encode<const N: usize, const B: usize>: Decode<N, B> {
-    /// Whether the format requires importance weights. If true, the codec never calls
+    /// `true` if the format requires importance weights. If true, the codec never calls
     /// [`encode`](Self::encode).
     const NEEDS_WEIGHTS: bool = false;
 

@@ -44,7 +44,7 @@ pub(crate) trait Lanes: Copy {
     /// The number of lanes of a vector: 8, 16 or 32.
     const WIDTH: usize = Self::F::WIDTH;
 
-    /// Whether [`pick`](Self::pick) is a vector permutation and not code for each lane.
+    /// `true` if [`pick`](Self::pick) is a vector permutation and not code for each lane.
     const HAS_FAST_PICK: bool;
 
     /// A vector of `f32`.

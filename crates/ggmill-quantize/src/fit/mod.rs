@@ -67,7 +67,7 @@ pub struct Fit {
     pub divergence: Option<f64>,
     /// A lower bound of the predicted divergence of any choice of these types within the goal.
     pub least_divergence: Option<f64>,
-    /// Whether the goal allows the largest possible result, so that a larger goal gives the same.
+    /// `true` if the goal allows the largest possible result, so that a larger goal gives the same.
     pub is_largest: bool,
 }
 

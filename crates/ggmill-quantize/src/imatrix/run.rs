@@ -58,7 +58,7 @@ pub enum ResumeError {
     /// The matrix has tensors outside the blocks, such as `output.weight`, and the run does not, or
     /// vice versa.
     Output {
-        /// Whether the matrix has them.
+        /// `true` if the matrix has them.
         is_measured: bool,
     },
 }

@@ -71,7 +71,7 @@ const NONE: u32 = u32::MAX;
 const FEW: usize = 24;
 /// Words of more bytes are split between symbols that are adjacent in no token.
 const SHORT: usize = 15;
-/// The same limit for ASCII words, in which few symbols are adjacent in no token.
+/// The limit for ASCII words, in which few symbols are adjacent in no token.
 const SHORT_ASCII: usize = 48;
 
 impl Spm {

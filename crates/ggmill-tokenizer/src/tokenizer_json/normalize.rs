@@ -10,7 +10,7 @@ use super::{byte_token, flag, flatten, from_byte_level, malformed, type_of, unsu
 use crate::error::Error;
 use crate::unicode;
 
-/// How many times longer the replacements of a component can make a text.
+/// The maximum factor by which the replacements of a component can lengthen a text.
 const MAX_GROWTH: usize = 1 << 12;
 
 /// A step of a normalizer.
@@ -113,8 +113,8 @@ impl Normalizer {
 
 static NONSPACING_MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\p{Mn}").ok());
 
-/// What `BertNormalizer` removes: control characters and U+FFFD, except for three that it turns
-/// into spaces.
+/// The characters that `BertNormalizer` removes: control characters and U+FFFD, except for three that
+/// it replaces with spaces.
 static CONTROLS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"[[\p{C}\u{fffd}]&&[^\t\n\r]]").ok());
 

@@ -11,7 +11,7 @@ use crate::error::Error;
 /// The expression of a `ByteLevel` pre-tokenizer.
 const BYTE_LEVEL: &str =
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
-/// What the library takes for punctuation.
+/// The characters that the library treats as punctuation.
 const PUNCTUATION: &str = r"[\p{P}$+<=>^`|~]";
 /// The most bytes of all expressions of a pre-tokenizer together, with counted repetitions written
 /// out. It bounds the memory of compiled expressions, and the work of a search between two
@@ -152,7 +152,7 @@ impl PreTokenizer {
     }
 }
 
-/// What becomes of a match and of the text between matches.
+/// The handling of a match, and of the text between matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behavior {
     Removed,

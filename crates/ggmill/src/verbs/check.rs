@@ -1,4 +1,4 @@
-//! `check`: the findings about the files of a model, and their fixes.
+//! `check`: checks the files of a model, and proposes fixes.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -20,12 +20,12 @@ use crate::paths::is_remote;
 use crate::progress::{Call, Stage, call_options};
 use crate::{Error, Hint, Note, OpenOptions, Result, content, read_architectures};
 
-/// How many shards on a server can fail to open before the others of the set are not requested. The
-/// number of shards is only what a name claims.
+/// The number of remote shards that may fail to open before the rest of the set is skipped: a file name
+/// can claim any number of shards.
 const MAX_UNOPENED: usize = 16;
 
-/// Checks the files of a model: a file, or all shards of a set that exist, by any of them. `-` is
-/// standard input, of which only the header is kept.
+/// Checks the files of a model: one file, or the existing shards of a set, which any shard names. `-`
+/// is standard input, of which only the header is kept.
 ///
 /// ```no_run
 /// let checked = ggmill::check("model.gguf")?.data(true).run()?;
@@ -61,7 +61,7 @@ pub struct Check<'a> {
     catalogue: Catalogue,
     open: OpenOptions,
     data: bool,
-    /// Whether the model is run, and recorded logits to compare its outputs with.
+    /// If set, the model is run, and its outputs are compared with the recorded logits, if any.
     #[expect(clippy::option_option, reason = "the logits of a run are optional")]
     run: Option<Option<&'a Recorded>>,
 }
@@ -83,14 +83,14 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Does not apply these rules.
+    /// Skips these rules.
     #[must_use]
     pub fn ignore(mut self, rules: impl IntoIterator<Item = Selector>) -> Self {
         self.options = self.options.with_ignore(rules.into_iter().collect());
         self
     }
 
-    /// Sets how many findings of a rule are kept; further ones are only counted.
+    /// Sets the maximum number of findings per rule; further ones are only counted.
     #[must_use]
     pub fn findings_per_rule(mut self, count: usize) -> Self {
         self.options = self.options.with_findings_per_rule(count);
@@ -105,7 +105,7 @@ impl<'a> Check<'a> {
     }
 
     /// Also runs the model over a few tokens: those of recorded logits, with which its outputs are
-    /// compared, or made-up ones.
+    /// compared, or generated ones.
     #[must_use]
     pub fn run_model(mut self, recorded: Option<&'a Recorded>) -> Self {
         self.run = Some(recorded);
@@ -133,10 +133,10 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Checks the files. A file that cannot be opened does not keep the others from being checked.
+    /// Checks the files, and continues after one that cannot be opened.
     pub fn run(mut self) -> Result<Checked> {
         let files = if self.is_stream { vec![self.check_stream()] } else { self.check_files() };
-        // A file that could not be opened is reported already.
+        // An error of opening the first file is reported already.
         let first = files.first().filter(|file| file.error.is_none());
         let probe = match (self.run, first) {
             (Some(recorded), Some(first)) => {
@@ -244,7 +244,7 @@ impl<'a> Check<'a> {
         check_files(&inputs, ggmill_io::set_fault(&models, whole).as_deref(), &self.options)
     }
 
-    /// Checks standard input: the header is kept, and the rest is counted, so that data after the end
+    /// Checks standard input: keeps the header, and counts the remaining bytes, so that trailing data
     /// is found.
     fn check_stream(&mut self) -> FileCheck {
         let path = PathBuf::from("-");
@@ -278,7 +278,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// The outcome for a file that is not GGUF: the fact as a finding, and as an error.
+/// Returns the result for a file that is not GGUF: a finding, and an error.
 fn not_gguf(
     error: &ggmill_core::Error,
     beginning: &[u8],
@@ -293,13 +293,13 @@ fn not_gguf(
     file
 }
 
-/// Why a file was not opened.
+/// The reason why a file was not opened.
 enum NotOpened {
     NotGguf(Box<FileCheck>),
     Failed(Error),
 }
 
-/// A file that is open, as a model of one file, with the facts about its tensor data.
+/// An open file, as a model of one file, with the facts about its tensor data.
 struct Opened {
     path: PathBuf,
     name: String,
@@ -324,8 +324,8 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Returns the files, in order. Of a set on a server of which many shards cannot be opened, the
-    /// last shards are missing.
+    /// Returns the files, in order. The last shards of a remote set are missing if many shards could
+    /// not be opened.
     pub fn files(&self) -> &[FileCheck] {
         &self.files
     }
@@ -335,8 +335,8 @@ impl Checked {
         self.files
     }
 
-    /// Takes the outputs of the model, or why it did not run; `None` if it was not to run, or if its
-    /// first file could not be opened.
+    /// Takes the outputs of the model, or the error of running it; `None` without
+    /// [`run_model`](Check::run_model), or if the first file could not be opened.
     pub fn take_probe(&mut self) -> Option<Result<Probe>> {
         self.probe.take()
     }
@@ -371,13 +371,13 @@ impl FileCheck {
         &self.path
     }
 
-    /// Returns the findings. A file that is not GGUF has this fact as its finding; a file that could
-    /// not be read has none.
+    /// Returns the findings; `None` for a file that could not be read. A file that is not GGUF has one
+    /// finding, which says so.
     pub fn report(&self) -> Option<&Report> {
         self.report.as_ref()
     }
 
-    /// Returns why the file could not be read, or not as GGUF.
+    /// Returns the error of a file that could not be read, or is not GGUF.
     pub fn error(&self) -> Option<&Error> {
         self.error.as_ref()
     }
@@ -392,7 +392,7 @@ impl FileCheck {
         self.has_template
     }
 
-    /// Returns `true` if the file has tensor data that could have been read, and was not.
+    /// Returns `true` if the file has tensor data that was not read, but could have been.
     pub fn is_data_unread(&self) -> bool {
         self.is_data_unread
     }
@@ -435,7 +435,7 @@ impl Proposal {
         &self.fixes
     }
 
-    /// Returns for each fix the value before, in a short form, of the key that it changes.
+    /// Returns for each fix the present value of the key that it changes, in a short form.
     pub fn before(&self) -> &[Option<String>] {
         &self.before
     }
@@ -453,7 +453,7 @@ impl Proposal {
     }
 }
 
-/// A value on one short line, with its type.
+/// Returns a value on one line, shortened, with its type.
 fn brief(entry: &Entry<'_>) -> String {
     const MAX_LEN: usize = 60;
     let Ok(value) = entry.value() else { return String::new() };

@@ -1,27 +1,28 @@
-//! `convert`: checkpoints, adapters and files from before GGUF become GGUF files.
+//! `convert`: converts checkpoints, adapters and legacy files to GGUF.
 
 use std::collections::HashSet;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use ggmill_arch::{Architecture, Catalogue, VocabularyKind, VocabularySpec};
+use ggmill_arch::{Architecture, Catalogue, VocabularyKind};
 use ggmill_convert::{
-    AutoType, ConvertOptions, LegacyOptions, MetadataOverride, RestoreOptions, TokenizerFiles,
-    WithTarget, convert_legacy, convert_lora, own_type, restore_checkpoint,
+    AutoType, ConvertOptions, LegacyOptions, MetadataOverride, RestoreOptions, WithTarget,
+    convert_legacy, convert_lora, own_type, restore_checkpoint,
 };
 use ggmill_core::{FileType, RawStr, Value, keys};
 use ggmill_inspect::FileKind;
-use ggmill_io::Directory;
 use ggmill_pipeline::formats::{CheckpointDirectory, Legacy, PeftAdapter};
-use ggmill_pipeline::{Checkpoint as _, Pretrained, Recipe, ShardLimit, SplitOptions};
+use ggmill_pipeline::{Pretrained, Recipe, ShardLimit, SplitOptions};
 use ggmill_quantize::{Goal, QuantizeOptions, Target, TypePlan, fit_recipe, quantize_recipe};
 use ggmill_run::{Probe, Recorded};
 
-use super::quantize::{lenient, note_choice, too_small};
+use super::checkpoint::{
+    name_in_cache, open_checkpoint, open_target, target_vocabulary, unknown_class,
+};
+use super::quantize::{note_choice, too_small, with_refusal};
 use super::restore::{architecture_of, located};
 use super::running::{no_graph, probe_with, read_recorded};
 use super::types::{Types, target, type_options};
-use crate::error::Kind;
 use crate::find::refuse_missing;
 use crate::note::{HAS_ENCODERS, ROUNDS};
 use crate::open::{kind_of_file, refuse_interrupted};
@@ -47,7 +48,7 @@ pub fn convert<'a>(path: impl AsRef<Path>) -> Result<Convert<'a>> {
     let path = path.as_ref().to_owned();
     let has_extension = || path.extension().is_some_and(|extension| extension == "gguf");
     let kind = if is_remote(&path) {
-        // The name tells, without a request.
+        // Decided by the name, to avoid a request.
         if has_extension() { ConvertSource::Gguf } else { ConvertSource::Checkpoint }
     } else {
         refuse_missing(&path)?;
@@ -86,7 +87,7 @@ pub fn convert<'a>(path: impl AsRef<Path>) -> Result<Convert<'a>> {
     })
 }
 
-/// What [`convert()`] found at a path.
+/// The kind of source that [`convert()`] found at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConvertSource {
@@ -94,7 +95,7 @@ pub enum ConvertSource {
     Checkpoint,
     /// A PEFT adapter.
     Adapter,
-    /// A LLaMA file from before GGUF.
+    /// A LLaMA file in a format before GGUF.
     Legacy,
     /// A GGUF file, which needs no conversion.
     Gguf,
@@ -161,7 +162,7 @@ impl<'a> Convert<'a> {
     call_options!(overwrite);
     type_options!();
 
-    /// Returns what the path is.
+    /// Returns the kind of the source.
     pub fn source(&self) -> ConvertSource {
         self.kind
     }
@@ -202,7 +203,7 @@ impl<'a> Convert<'a> {
         self
     }
 
-    /// Reads metadata that override those of the checkpoint from a JSON file (`general.author`, …).
+    /// Reads metadata (`general.author`, …) from a JSON file; it overrides that of the checkpoint.
     pub fn metadata(mut self, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let text = read_text(path, MetadataOverride::MAX_LEN)?;
@@ -211,7 +212,7 @@ impl<'a> Convert<'a> {
         Ok(self)
     }
 
-    /// Overrides metadata of the checkpoint by the text of a JSON file: see
+    /// Overrides metadata of the checkpoint with the text of a JSON file: see
     /// [`metadata`](Self::metadata).
     pub fn metadata_json(mut self, json: &str) -> Result<Self> {
         self.metadata = Some(MetadataOverride::from_json(json.as_bytes())?);
@@ -245,7 +246,7 @@ impl<'a> Convert<'a> {
         Ok(self)
     }
 
-    /// Names the pre-tokenizer, instead of detecting it.
+    /// Sets the name of the pre-tokenizer, instead of detecting it.
     #[must_use]
     pub fn pre(mut self, name: impl Into<String>) -> Self {
         self.pre = Some(name.into());
@@ -266,7 +267,7 @@ impl<'a> Convert<'a> {
         self
     }
 
-    /// Checks the model before it is written, and refuses to write one with errors. On by default.
+    /// Checks the model before it is written, and fails if there are errors. On by default.
     #[must_use]
     pub fn check(mut self, check: bool) -> Self {
         self.check = check;
@@ -280,7 +281,7 @@ impl<'a> Convert<'a> {
         Ok(self)
     }
 
-    /// Treats the path as an adapter, whatever it contains.
+    /// Treats the path as an adapter, without detecting its kind.
     #[must_use]
     pub fn adapter(mut self) -> Self {
         self.kind = ConvertSource::Adapter;
@@ -301,7 +302,7 @@ impl<'a> Convert<'a> {
         self
     }
 
-    /// Sets values that a legacy file does not contain. Its name is that of [`name`](Self::name).
+    /// Sets values that a legacy file does not contain. [`name`](Self::name) sets the name.
     #[must_use]
     pub fn legacy(mut self, options: LegacyOptions) -> Self {
         self.legacy = options;
@@ -315,9 +316,9 @@ impl<'a> Convert<'a> {
         self
     }
 
-    /// Converts into a file, or into shards with this prefix; an existing directory gets a file named
-    /// after the model, and so does the current directory for an empty path. `{ftype}` in the name is
-    /// replaced by the type. The same as `plan(out)?.write()`.
+    /// Converts into a file, or into shards with this prefix: `plan(out)?.write()`. In an existing
+    /// directory, or for an empty path in the current directory, the file is named after the model.
+    /// `{ftype}` in the name is replaced by the type.
     pub fn write(self, out: impl AsRef<Path>) -> Result<Converted<'a>> {
         self.plan(out)?.write()
     }
@@ -337,7 +338,7 @@ impl<'a> Convert<'a> {
         }
     }
 
-    /// Refuses options that this source does not have.
+    /// Fails for options that the source does not support.
     fn refuse_unsupported(&self) -> Result<()> {
         let has_goal = self.goal.is_some();
         let options: &[(&str, bool)] = match self.kind {
@@ -398,7 +399,7 @@ impl<'a> Convert<'a> {
     }
 
     fn plan_checkpoint(mut self, out: &Path) -> Result<ConvertPlan<'a>> {
-        let checkpoint = self.open_checkpoint()?;
+        let checkpoint = open_checkpoint(&self.path, self.vocab_only, &self.open)?;
         let catalogue = self.catalogue();
         let found = if self.mmproj {
             catalogue.for_projector(checkpoint.config())
@@ -407,7 +408,7 @@ impl<'a> Convert<'a> {
         };
         let architecture =
             found.map_err(|error| unknown_class(error, self.mmproj, &catalogue, &checkpoint))?;
-        let drafted_for = self.open_target(architecture)?;
+        let drafted_for = open_target(&self.path, self.target.as_deref(), architecture)?;
         let auto = AutoType::of(&checkpoint);
         let (file_type, target) = match self.to {
             _ if self.goal.is_some() || self.type_plan.is_some() => {
@@ -440,7 +441,7 @@ impl<'a> Convert<'a> {
             return Err(no_graph(architecture.name(), &catalogue));
         }
         let destination = Destination::file_or_directory(&out, self.split.is_some());
-        destination.look_ahead(&inputs, self.call.overwrite)?;
+        destination.check(&inputs, self.call.overwrite)?;
         let is_auto = target.is_none() && matches!(self.to, ConvertType::Auto);
         let is_named = self.name.is_some() || self.metadata.is_some();
         let mut options = self.options(file_type);
@@ -457,7 +458,7 @@ impl<'a> Convert<'a> {
         };
         let mut recipe =
             ggmill_convert::convert(source, architecture, &options).map_err(|error| {
-                // Without a vocabulary nothing would be left.
+                // A conversion of only the vocabulary cannot omit it.
                 let error = Error::from(error);
                 let is_useless = options.vocab_only && error.hint() == Some(&Hint::OmitVocabulary);
                 if is_useless { error.replace_hint(None) } else { error }
@@ -528,43 +529,7 @@ impl<'a> Convert<'a> {
             note_choice(&fit, goal, &mut self.call);
             options.types = Some(fit.types);
         }
-        lenient(&mut options, |options| quantize_recipe(recipe, options))
-    }
-
-    fn open_checkpoint(&self) -> Result<CheckpointDirectory> {
-        let path = &*self.path;
-        if let Some((directory, file)) = self.open.remote_directory(path)? {
-            return Ok(if self.vocab_only && file.is_none() {
-                CheckpointDirectory::open_described_in(directory)?
-            } else {
-                CheckpointDirectory::open_in(directory, file)?
-            });
-        }
-        let opened = if self.vocab_only && path.is_dir() {
-            CheckpointDirectory::open_described(path)
-        } else {
-            CheckpointDirectory::open(path)
-        };
-        opened.map_err(|error| not_opened(error, path))
-    }
-
-    /// Opens the target model of a draft model.
-    fn open_target(&self, architecture: &Architecture) -> Result<Option<CheckpointDirectory>> {
-        match &self.target {
-            Some(target) if architecture.needs_target() => {
-                Ok(Some(CheckpointDirectory::open_described(target)?))
-            }
-            Some(_) => {
-                let message = "is not a draft model";
-                Err(Error::misuse(message).at(&self.path).with_hint(Hint::OnlyDrafts))
-            }
-            None if architecture.needs_target() => {
-                let message = "is a draft model for speculative decoding, and uses the vocabulary of \
-                               its target model";
-                Err(Error::misuse(message).at(&self.path).with_hint(Hint::NameTarget))
-            }
-            None => Ok(None),
-        }
+        with_refusal(&mut options, |options| quantize_recipe(recipe, options))
     }
 
     fn plan_adapter(mut self, out: &Path) -> Result<ConvertPlan<'a>> {
@@ -580,7 +545,7 @@ impl<'a> Convert<'a> {
         let adapter = PeftAdapter::open(&self.path)?;
         let catalogue = self.catalogue();
         let base = self.base.as_deref();
-        // A GGUF file of the base says what its directory did, as far as it can be restored.
+        // The configuration of a base in a GGUF file is restored from its metadata.
         let file =
             base.filter(|base| base.is_file()).map(|path| self.open.open(path)).transpose()?;
         let mut file_checkpoint = None;
@@ -620,7 +585,7 @@ impl<'a> Convert<'a> {
             .chain(self.architecture_files.iter().cloned())
             .chain(self.metadata_file.iter().cloned())
             .collect();
-        destination.look_ahead(&inputs, self.call.overwrite)?;
+        destination.check(&inputs, self.call.overwrite)?;
         let options = self.options(file_type);
         let recipe = convert_lora(&adapter, &*base, architecture, &options)?;
         drop(base);
@@ -652,7 +617,7 @@ impl<'a> Convert<'a> {
             file => file,
         };
         let inputs = vec![self.path];
-        destination.look_ahead(&inputs, self.call.overwrite)?;
+        destination.check(&inputs, self.call.overwrite)?;
         let legacy = Legacy::open(&inputs[0])?;
         self.legacy.name = self.name;
         let recipe = convert_legacy(&legacy, &self.legacy)?;
@@ -672,7 +637,7 @@ impl<'a> Convert<'a> {
     }
 }
 
-/// A conversion that is planned: a [`Planned`], checked.
+/// A planned and checked conversion: a [`Planned`].
 #[derive(Debug)]
 pub struct ConvertPlan<'a> {
     planned: Planned<'a>,
@@ -689,19 +654,19 @@ impl<'a> Deref for ConvertPlan<'a> {
 }
 
 impl<'a> ConvertPlan<'a> {
-    /// Returns `false` for a model that should have a vocabulary, and is converted without one.
+    /// Returns `false` if the model should have a vocabulary, but the file has none.
     pub fn has_vocabulary(&self) -> bool {
         self.has_vocabulary
     }
 
-    /// Returns the plan of the model. Fails if [`write`](Self::write) would refuse to write it for
-    /// something like a missing importance matrix.
+    /// Returns the plan of the model. Fails if [`write`](Self::write) would, for example because an
+    /// importance matrix is missing.
     pub fn into_planned(self) -> Result<Planned<'a>> {
         self.planned.without_refusal()
     }
 
-    /// Takes out why [`write`](Self::write) would refuse to write the model, such as a missing
-    /// importance matrix.
+    /// Returns the error of [`write`](Self::write) for a model that can be planned, but not written,
+    /// for example because an importance matrix is missing.
     pub fn into_refusal(self) -> Option<Error> {
         self.planned.into_refusal()
     }
@@ -713,7 +678,7 @@ impl<'a> ConvertPlan<'a> {
     }
 }
 
-/// A model that was converted: a [`Written`], which can be compared with recorded logits.
+/// A converted model: a [`Written`], which can be compared with recorded logits.
 #[derive(Debug)]
 pub struct Converted<'a> {
     written: Written,
@@ -731,13 +696,13 @@ impl Deref for Converted<'_> {
 }
 
 impl Converted<'_> {
-    /// Returns `false` for a model that should have a vocabulary, and was converted without one.
+    /// Returns `false` if the model should have a vocabulary, but the file has none.
     pub fn has_vocabulary(&self) -> bool {
         self.has_vocabulary
     }
 
-    /// Runs the model over the tokens of the recorded logits, and compares its outputs with them;
-    /// `None` if there are none.
+    /// Runs the model over the tokens of the recorded logits, and compares its outputs with them.
+    /// Returns `None` without recorded logits.
     pub fn verify(&mut self) -> Result<Option<Probe>> {
         let (Some((logits, catalogue)), Some(path)) = (&self.logits, self.written.paths().first())
         else {
@@ -749,108 +714,6 @@ impl Converted<'_> {
     }
 }
 
-/// An error of opening a checkpoint, with what is there instead.
-fn not_opened(error: ggmill_pipeline::Error, path: &Path) -> Error {
-    match kind_of_file(path) {
-        Some(found) if !is_weights(&found) => {
-            let message = format_args!("is not a checkpoint, {}", Hint::ExpectCheckpoint);
-            Error::malformed(message).at(path).with_hint(what_it_is(found, path))
-        }
-        None if path.is_file() => Error::from(error).with_hint(Hint::ExpectCheckpoint),
-        _ => {
-            let found = error.path().and_then(|path| Some((kind_of_file(path)?, path)));
-            let found =
-                found.filter(|(found, path)| !is_weights(found) && !is_own_json(found, path));
-            let hint = found.map(|(found, path)| what_it_is(found, path));
-            let hint = hint.or_else(|| instead_of_checkpoint(path));
-            Error::from(error).with_hint(hint)
-        }
-    }
-}
-
-/// What to do about a directory with weights and no configuration, or with GGUF or tokenizer files
-/// and no weights.
-fn instead_of_checkpoint(path: &Path) -> Option<Hint> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = if path.is_dir() { path } else { parent.unwrap_or(Path::new(".")) };
-    let has_config = directory.join("config.json").exists();
-    if has_files(directory, &["safetensors", "bin", "pt", "pth"]) {
-        return (!has_config).then(|| Hint::AddConfiguration(directory.to_owned()));
-    }
-    if has_files(directory, &["gguf"]) {
-        return Some(Hint::NeedsNoConversion);
-    }
-    if path.is_dir()
-        && let Some(below) =
-            Directory::open(path).ok().as_ref().and_then(CheckpointDirectory::below)
-    {
-        return Some(Hint::CheckpointBelow(below.path().to_owned()));
-    }
-    let has_tokenizer = TokenizerFiles::open(directory).is_ok_and(|found| found.is_some());
-    has_tokenizer.then_some(Hint::TokenizerFiles(has_config))
-}
-
-/// Returns `true` if a directory has a file with one of these extensions.
-fn has_files(directory: &Path, extensions: &[&str]) -> bool {
-    let mut names = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    names.any(|entry| {
-        let path = entry.path();
-        extensions.iter().any(|extension| path.extension().is_some_and(|found| found == *extension))
-    })
-}
-
-fn is_weights(found: &FileKind) -> bool {
-    matches!(found, FileKind::Safetensors | FileKind::PytorchZip | FileKind::PytorchLegacy)
-}
-
-/// Returns `true` for a JSON file whose name says so too.
-fn is_own_json(found: &FileKind, path: &Path) -> bool {
-    *found == FileKind::Json && path.extension().is_some_and(|extension| extension == "json")
-}
-
-fn what_it_is(found: FileKind, path: &Path) -> Hint {
-    if is_own_json(&found, path) { Hint::NameDirectory } else { Hint::Content(found) }
-}
-
-/// The error for a checkpoint of a class that no description covers. For a language model it has a
-/// draft of a description.
-fn unknown_class(
-    error: ggmill_arch::Error,
-    is_projector: bool,
-    catalogue: &Catalogue,
-    checkpoint: &CheckpointDirectory,
-) -> Error {
-    if error.kind() != ggmill_arch::ErrorKind::Unknown {
-        return error.into();
-    }
-    let tensors: Vec<_> = checkpoint
-        .tensors()
-        .iter()
-        .map(|tensor| (tensor.name().to_string_lossy(), tensor.shape))
-        .collect();
-    let draft = (!is_projector)
-        .then(|| catalogue.starting_description(checkpoint.config(), &tensors))
-        .flatten();
-    let hint = match draft {
-        Some(draft) => Hint::DraftDescription { nearest: draft.nearest, text: draft.text },
-        None => Hint::DescribeArchitecture,
-    };
-    Error::from(error).replace_hint(hint)
-}
-
-/// How the vocabulary of a draft model's target is converted, by the description of the target.
-fn target_vocabulary(
-    draft: &WithTarget<'_>,
-    target: &serde_json::Value,
-    catalogue: &Catalogue,
-) -> Result<Option<VocabularySpec>> {
-    let failed = |error: &dyn std::fmt::Display| {
-        Error::new(Kind::Unsupported, "target", format_args!("target: {error}"))
-    };
-    let architecture = catalogue.for_checkpoint(target).map_err(|error| failed(&error))?;
-    draft.vocabulary(architecture).map_err(|error| failed(&error))
-}
-
 /// Puts the computation graph of a model into its metadata.
 fn write_graph(recipe: &mut Recipe, architecture: &Architecture) -> Result<()> {
     let names: HashSet<&[u8]> = recipe.tensors.iter().map(|tensor| &*tensor.name).collect();
@@ -859,19 +722,9 @@ fn write_graph(recipe: &mut Recipe, architecture: &Architecture) -> Result<()> {
     Ok(graph.write(&mut recipe.metadata)?)
 }
 
-/// Returns `true` for a model that should have a vocabulary, and is converted without one.
+/// Returns `true` if a model should have a vocabulary, but its recipe has none.
 fn lacks_vocabulary(recipe: &Recipe) -> bool {
     recipe.metadata.get(keys::TOKENIZER_MODEL) == Some(Value::Str(RawStr::from("none")))
-}
-
-/// The name of the repository whose snapshot in a cache of the Hugging Face Hub a directory is: the
-/// directory itself is named after a commit.
-fn name_in_cache(path: &Path) -> Option<String> {
-    let path = std::path::absolute(path).ok()?;
-    let snapshots = path.parent()?;
-    let repository = snapshots.parent()?.file_name()?.to_str()?;
-    let name = repository.strip_prefix("models--")?.rsplit("--").next()?;
-    (snapshots.file_name()? == "snapshots").then(|| name.to_owned())
 }
 
 /// Replaces `{ftype}` in the name of an output by the type, as convert_hf_to_gguf.py does.

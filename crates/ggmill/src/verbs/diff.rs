@@ -1,4 +1,4 @@
-//! `diff`: the differences between two models.
+//! `diff`: compares two models.
 
 use ggmill_edit::hash::{Comparison, ToCompare};
 use ggmill_inspect::Selection;
@@ -40,7 +40,7 @@ pub struct ModelDiff<'a> {
 impl<'a> ModelDiff<'a> {
     call_options!();
 
-    /// Compares the metadata, and only it unless tensors are selected too. No tensor data is read.
+    /// Selects the metadata; without [`tensors`](Self::tensors), no tensor data is read.
     #[must_use]
     pub fn metadata(mut self) -> Self {
         self.metadata = true;
@@ -54,7 +54,8 @@ impl<'a> ModelDiff<'a> {
         self
     }
 
-    /// Compares the tensors, and only them unless metadata is selected too; without patterns all.
+    /// Selects tensors by name, or all without patterns; without [`metadata`](Self::metadata), only
+    /// tensors are compared.
     #[must_use]
     pub fn tensors(mut self, names: impl IntoIterator<Item = Glob>) -> Self {
         self.tensors.get_or_insert_default().extend(names);
@@ -98,7 +99,7 @@ impl<'a> ModelDiff<'a> {
         selection
     }
 
-    /// Compares the data of tensors that both models have, in the same shape.
+    /// Compares the data of tensors that exist in both models with the same shape.
     fn compare(
         &mut self,
         diff: &mut Diff<'_>,

@@ -1,4 +1,4 @@
-//! `edit`: the metadata of a file, in place where that is safe, or in a copy.
+//! `edit`: edits the metadata of a file, in place if that is safe, or in a copy.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ use crate::{Error, Hint, Model, Note, Result, catalogue, read_patch};
 /// Edits the metadata of a file: in place if its header has enough free space or the file system can
 /// insert space, otherwise by replacing the file with an edited copy.
 ///
-/// Of a split model, the first shard has the metadata. The edit is atomic: after a crash,
-/// [`recover`] finishes or undoes it.
+/// The metadata of a split model is in its first shard. The edit is atomic: after a crash, [`recover`]
+/// finishes or undoes it.
 ///
 /// ```no_run
 /// ggmill::edit("model.gguf")?.set("general.name", "My model")?.apply()?;
@@ -47,7 +47,7 @@ pub fn edit<'a>(path: impl AsRef<Path>) -> Result<FileEdit<'a>> {
     })
 }
 
-/// Finishes or undoes an edit of a file in place that was interrupted.
+/// Finishes or undoes an interrupted edit of a file in place.
 pub fn recover(path: impl AsRef<Path>) -> Result<Recovery> {
     InPlace::recover(path.as_ref()).map_err(Error::of_recovery)
 }
@@ -69,8 +69,8 @@ pub struct FileEdit<'a> {
 impl<'a> FileEdit<'a> {
     call_options!(overwrite);
 
-    /// Sets a key to a value in text. Its type is that of the present value, else the one that the
-    /// specification or the architecture gives the key, else the one it looks like; `KEY:TYPE` sets
+    /// Sets a key to a value, given as text. Its type is that of the present value, else the type of
+    /// the key in the specification or the architecture, else inferred from the text; `KEY:TYPE` sets
     /// it explicitly, and `KEY[5]` sets an element of an array.
     pub fn set(mut self, key: &str, value: &str) -> Result<Self> {
         self.edits.push(Edit::parse_set(&format!("{key}={value}"))?);
@@ -90,7 +90,7 @@ impl<'a> FileEdit<'a> {
         self
     }
 
-    /// Sets the chat template, in Jinja or as a `tokenizer_config.json` has it.
+    /// Sets the chat template: Jinja, or the text of a `tokenizer_config.json`.
     pub fn chat_template(mut self, text: &str) -> Result<Self> {
         self.edits.extend(Edit::chat_template(text)?);
         Ok(self)
@@ -110,15 +110,15 @@ impl<'a> FileEdit<'a> {
         self
     }
 
-    /// Adds files that values were read from, none of which is written over.
+    /// Adds files that values were read from, which the output must not overwrite.
     #[must_use]
     pub fn inputs(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
         self.inputs.extend(paths);
         self
     }
 
-    /// Writes the computation graph of the model into the file. It is made from the built-in
-    /// description of the architecture, or from one in these files.
+    /// Writes the computation graph of the model into the file, from the built-in description of the
+    /// architecture or from a description in these files.
     #[must_use]
     pub fn add_graph(mut self, architectures: &[PathBuf]) -> Self {
         self.graph = Some(architectures.to_vec());
@@ -237,7 +237,7 @@ impl<'a> FileEdit<'a> {
         Ok(planned)
     }
 
-    /// Notes that the file is the first shard of a set, and refuses another one.
+    /// Adds a note for the first shard of a set, and fails for other shards.
     fn note_shards(&mut self, editor: &Editor) -> Result<()> {
         let split = ShardSplit::of(&editor.model().metadata()).ok().flatten();
         let Some(split) = split.filter(ShardSplit::is_part) else { return Ok(()) };
@@ -246,7 +246,7 @@ impl<'a> FileEdit<'a> {
             return Ok(());
         }
         let name = self.path.file_name().and_then(|name| name.to_str());
-        // Under another name it belongs to no set, whatever its metadata say.
+        // A renamed shard belongs to no set: sets are found by file name.
         let Some(name) = name.and_then(ShardName::parse) else { return Ok(()) };
         let message = format_args!(
             "is shard {} of {}, expected the first",
@@ -258,7 +258,7 @@ impl<'a> FileEdit<'a> {
     }
 }
 
-/// An error of making the edits; if a pattern matches no key, the hint is a similar one that does.
+/// Converts an error of applying the edits. If a pattern matches no key, the hint is a similar pattern.
 fn no_match(error: ggmill_pipeline::Error, editor: &Editor) -> Error {
     let meant = match error.cause().and_then(|cause| cause.downcast_ref::<EditError>()) {
         Some(EditError::NoMatch(pattern)) => pattern.parse().ok().and_then(|typed| {
@@ -269,7 +269,7 @@ fn no_match(error: ggmill_pipeline::Error, editor: &Editor) -> Error {
     Error::of_edit(error).with_hint(meant.map(Hint::Pattern))
 }
 
-/// The computation graph of a model as edits of the file that has its metadata.
+/// Returns the edits that write the computation graph of a model into its metadata.
 fn graph_edits(path: &Path, architectures: &[PathBuf]) -> Result<Vec<Edit>> {
     let model = Model::open(path).map_err(|error| error.replace_hint(None))?;
     let catalogue = catalogue(architectures)?;
@@ -284,11 +284,11 @@ fn graph_edits(path: &Path, architectures: &[PathBuf]) -> Result<Vec<Edit>> {
     Ok(edits.collect())
 }
 
-/// An edit that is planned: an [`EditSummary`], and nothing is written yet.
+/// A planned edit: an [`EditSummary`]. Nothing is written yet.
 #[derive(Debug)]
 pub struct PlannedEdit<'a> {
     editor: Editor,
-    /// The files that a copy is made from; `None` if the file itself is edited.
+    /// The inputs of a copy, which it must not overwrite; `None` if the file itself is edited.
     inputs: Option<Vec<PathBuf>>,
     call: Call<'a>,
     summary: EditSummary,
@@ -303,8 +303,7 @@ impl Deref for PlannedEdit<'_> {
 }
 
 impl PlannedEdit<'_> {
-    /// Refuses what [`apply`](Self::apply) would be refused for, such as too little space for a copy.
-    /// Writes nothing.
+    /// Fails if [`apply`](Self::apply) would, for example because the disk is full. Writes nothing.
     pub fn check_outputs(&self) -> Result<()> {
         let (path, len) = (&self.summary.output, self.summary.file_len);
         match &self.inputs {
@@ -314,7 +313,7 @@ impl PlannedEdit<'_> {
         }
     }
 
-    /// Makes the edit.
+    /// Applies the edit.
     pub fn apply(self) -> Result<EditSummary> {
         let Self { mut editor, inputs, mut call, mut summary } = self;
         if let Some(inputs) = inputs {
@@ -332,7 +331,7 @@ impl PlannedEdit<'_> {
     }
 }
 
-/// What an edit changes, and how.
+/// The changes of an edit, and the method.
 #[derive(Debug)]
 pub struct EditSummary {
     path: PathBuf,
@@ -356,13 +355,13 @@ impl EditSummary {
         &self.output
     }
 
-    /// Returns how the edit is made. If the file system does not insert space after all, an edit
-    /// that was planned in place is made in a copy.
+    /// Returns the method. An edit that was planned in place is made in a copy if the file system
+    /// cannot insert space.
     pub fn method(&self) -> &EditMethod {
         &self.method
     }
 
-    /// Returns `true` if the edit was made, `false` if it is only planned.
+    /// Returns `true` if the edit was applied, `false` if it is only planned.
     pub fn is_written(&self) -> bool {
         self.is_written
     }
@@ -372,12 +371,12 @@ impl EditSummary {
         &self.plan
     }
 
-    /// Returns the metadata afterwards, and the changes.
+    /// Returns the edited metadata, and the changes.
     pub fn edited(&self) -> &Edited {
         self.plan.edited()
     }
 
-    /// Returns the metadata before.
+    /// Returns the metadata before the edit.
     pub fn before(&self) -> &MetadataBuf {
         &self.before
     }

@@ -1,4 +1,4 @@
-//! `estimate`: the memory that a model needs to run.
+//! `estimate`: estimates the memory that a model needs to run.
 
 use ggmill_arch::{Architecture, Catalogue};
 use ggmill_core::GgmlType;
@@ -61,7 +61,7 @@ impl Estimate {
         self
     }
 
-    /// Sets the number of tokens that are computed together.
+    /// Sets the number of tokens of a physical batch, which are computed together.
     #[must_use]
     pub fn micro_batch(mut self, tokens: u64) -> Self {
         self.options.micro_batch = tokens;
@@ -110,8 +110,8 @@ impl Estimate {
         self
     }
 
-    /// Sets the number of layers on GPUs, from the last on. The output layer counts as one; more than
-    /// there are is all.
+    /// Sets the number of layers on GPUs, counted from the last. The output layer counts as one; a
+    /// number above the model's selects all layers.
     #[must_use]
     pub fn gpu_layers(mut self, layers: u64) -> Self {
         self.gpu_layers = layers;
@@ -168,7 +168,7 @@ impl Estimate {
         Ok(self)
     }
 
-    /// Estimates the memory for these options. What cannot be estimated is left out and listed.
+    /// Estimates the memory for these options. Anything that cannot be estimated is listed instead.
     pub fn run(&self) -> Result<Estimated> {
         let options = self.options();
         let estimate = self
@@ -178,7 +178,7 @@ impl Estimate {
         Ok(Estimated { options, estimate })
     }
 
-    /// Estimates the largest configuration that fits into GPUs with this much memory, in bytes: with a
+    /// Estimates the largest configuration that fits into GPUs with these sizes, in bytes: with a
     /// [`context`](Self::context) the maximum number of layers; otherwise the longest context with all
     /// layers or, if that is below 4096 tokens, the maximum number of layers.
     pub fn fit(&self, sizes: &[u64]) -> Result<Estimated> {
@@ -221,8 +221,8 @@ impl Estimate {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Estimated {
-    /// The options that the model is run with.
+    /// The configuration.
     pub options: Options,
-    /// The memory that it needs.
+    /// The estimate.
     pub estimate: ggmill_estimate::Estimate,
 }

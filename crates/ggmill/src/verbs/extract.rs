@@ -1,4 +1,4 @@
-//! `extract`: tensors and metadata out of a model.
+//! `extract`: writes tensors or metadata of a model to files.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,8 +16,8 @@ use crate::output::{Destination, ToPlan, start};
 use crate::progress::{Call, Stage, call_options};
 use crate::{Error, Hint, Model, Planned, Result, Written};
 
-/// Extracts tensors or metadata from a model into a file whose name says its format, or into a
-/// directory with a NumPy file for each tensor.
+/// Extracts tensors or metadata from a model into a file, whose extension selects the format, or into
+/// a directory with a NumPy file for each tensor.
 ///
 /// Float and integer tensors keep their type. Quantized tensors are decoded to F32, unless
 /// [`raw`](Extract::raw) keeps their blocks.
@@ -43,7 +43,7 @@ pub fn extract<'a>(model: &Model) -> Result<Extract<'a>> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExtractFormat {
-    /// A GGUF file of some of the tensors and metadata.
+    /// A GGUF file with the selected tensors and metadata.
     Gguf,
     /// Tensors in a safetensors file.
     Safetensors,
@@ -54,7 +54,7 @@ pub enum ExtractFormat {
 }
 
 impl ExtractFormat {
-    /// Returns the format that the name of an output stands for. Fails if it says none.
+    /// Returns the format for the name of an output. Fails for an unknown extension.
     pub fn of(out: impl AsRef<Path>) -> Result<Self> {
         let out = out.as_ref();
         match out.extension().and_then(|ending| ending.to_str()) {
@@ -92,14 +92,14 @@ pub struct Extract<'a> {
 impl<'a> Extract<'a> {
     call_options!(overwrite);
 
-    /// Selects tensors by name; all by default. Every pattern has to match one.
+    /// Selects tensors by name; all by default. Every pattern must match a tensor.
     #[must_use]
     pub fn tensors(mut self, names: impl IntoIterator<Item = Glob>) -> Self {
         self.tensors.extend(names);
         self
     }
 
-    /// Selects metadata by key. Without a pattern for tensors, no tensors are extracted then.
+    /// Selects metadata by key. If no tensors are selected, none are extracted then.
     #[must_use]
     pub fn keys(mut self, keys: impl IntoIterator<Item = Glob>) -> Self {
         self.keys.extend(keys);
@@ -177,7 +177,7 @@ impl<'a> Extract<'a> {
         let overwrite = call.overwrite;
         let Self { checkpoint, inputs, call, raw, .. } = self;
         let plan = FilePlan { checkpoint, inputs, call, numbers, raw, what, files, overwrite };
-        plan.look_ahead(false)?;
+        plan.check(false)?;
         Ok(ExtractPlan(How::Files(plan)))
     }
 
@@ -227,7 +227,7 @@ impl<'a> Extract<'a> {
     }
 }
 
-/// Refuses patterns that match nothing. The hint is a similar pattern that matches.
+/// Fails for a pattern that matches nothing. The hint is a similar pattern that matches.
 pub(super) fn check_patterns<'n, I: Iterator<Item = RawStr<'n>>>(
     what: &str,
     globs: &[Glob],
@@ -243,7 +243,7 @@ pub(super) fn check_patterns<'n, I: Iterator<Item = RawStr<'n>>>(
     }
 }
 
-/// An extraction that is planned.
+/// A planned extraction.
 #[derive(Debug)]
 pub struct ExtractPlan<'a>(How<'a>);
 
@@ -271,7 +271,7 @@ struct FilePlan<'a> {
 enum Content {
     Json(String),
     Safetensors,
-    /// The directory of the files, and whether it is created; `None` for one file.
+    /// The directory of the files, and `true` if it is created; `None` for one file.
     Npy {
         directory: Option<(PathBuf, bool)>,
     },
@@ -296,12 +296,11 @@ impl<'a> ExtractPlan<'a> {
         }
     }
 
-    /// Refuses what [`write`](Self::write) would be refused for, such as too little space. Writes
-    /// nothing.
+    /// Fails if [`write`](Self::write) would, for example because the disk is full. Writes nothing.
     pub fn check_outputs(&self) -> Result<()> {
         match &self.0 {
             How::Gguf(planned) => planned.check_outputs(),
-            How::Files(plan) => plan.look_ahead(true),
+            How::Files(plan) => plan.check(true),
         }
     }
 
@@ -323,14 +322,13 @@ impl<'a> ExtractPlan<'a> {
 }
 
 impl FilePlan<'_> {
-    /// Refuses what no amount of work would change about the outputs, and with `space` also too
-    /// little space.
-    fn look_ahead(&self, space: bool) -> Result<()> {
+    /// Fails if the outputs cannot be written, and with `space` also if the disk has too little space.
+    fn check(&self, space: bool) -> Result<()> {
         let Self { inputs, files, overwrite, .. } = self;
         let total = files.iter().fold(0u64, |total, (_, len)| total.saturating_add(*len));
         let len = if space { total } else { 0 };
         if let Content::Npy { directory: Some((directory, true)) } = &self.what {
-            // Without the separator at its end, the path is one that a file could have.
+            // A trailing separator hides that a file with this name exists.
             return start(directory.components().as_path(), inputs, false, len).map(drop);
         }
         files.iter().try_for_each(|(path, _)| start(path, inputs, *overwrite, len).map(drop))
@@ -386,7 +384,7 @@ impl FilePlan<'_> {
     }
 
     fn write_directory(&mut self, directory: &Path, is_new: bool) -> Result<()> {
-        self.look_ahead(true)?;
+        self.check(true)?;
         if is_new {
             fs::create_dir(directory).map_err(|error| {
                 let message = format_args!("cannot create: {error}");
@@ -397,7 +395,7 @@ impl FilePlan<'_> {
         for (number, (path, len)) in self.pairs() {
             let replaces = path.exists();
             if let Err(error) = self.write_npy(number, &path, len) {
-                // The first error is reported; a file that cannot be removed stays.
+                // The error of writing is reported; a file that cannot be removed remains.
                 for path in created {
                     drop(fs::remove_file(path));
                 }
@@ -439,8 +437,8 @@ impl Extracted {
     }
 }
 
-/// Returns the name of a tensor's file. So that a name from a file is never a path, all characters
-/// except letters, digits, `_`, `-` and dots within are written as `%2F`.
+/// Returns the file name for a tensor. All characters except letters, digits, `_`, `-` and inner dots
+/// are percent-encoded, so that a tensor name is never used as a path.
 fn file_name(name: &[u8]) -> String {
     let mut text = String::new();
     for (place, &byte) in name.iter().enumerate() {
@@ -454,7 +452,7 @@ fn file_name(name: &[u8]) -> String {
     text + ".npy"
 }
 
-/// Returns the name of the tensor that a file is named after.
+/// Returns the name of the tensor for a file name: the inverse of [`file_name`].
 pub(super) fn tensor_name(path: &Path) -> Vec<u8> {
     let stem = path.file_stem().map(std::ffi::OsStr::as_encoded_bytes).unwrap_or_default();
     let (mut name, mut rest) = (Vec::new(), stem);

@@ -1,4 +1,4 @@
-//! `graft`: a model with tensors and metadata of others.
+//! `graft`: inserts tensors and metadata of other files into a model.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -68,12 +68,12 @@ pub struct Graft<'a> {
 #[derive(Debug)]
 struct DonorFile {
     path: PathBuf,
-    /// The name that its only tensor gets.
+    /// The name of its only tensor in the model.
     name: Option<Vec<u8>>,
 }
 
-/// A pattern for the names of tensors, and their new names: `old=new`, with one `*` on both sides or
-/// none, which stands for the same text.
+/// A pattern for tensor names, and their new names: `old=new`. Both sides may have one `*`, which
+/// matches the same text.
 ///
 /// ```
 /// let renaming: ggmill::Renaming = "blk.*.q=layer.*.query".parse()?;
@@ -116,8 +116,8 @@ impl Renaming {
 impl<'a> Graft<'a> {
     call_options!(overwrite);
 
-    /// Adds a donor: a GGUF, safetensors, PyTorch or NumPy file, or JSON with metadata. `name` is the
-    /// name that the only tensor of the donor gets; without it a NumPy file is named after its tensor.
+    /// Adds a donor: a GGUF, safetensors, PyTorch or NumPy file, or JSON with metadata. `name` renames
+    /// the only tensor of the donor; without it, the tensor of a NumPy file is named after the file.
     #[must_use]
     pub fn donor(mut self, path: impl Into<PathBuf>, name: Option<&str>) -> Self {
         let name = name.map(|name| name.as_bytes().to_vec());
@@ -139,7 +139,7 @@ impl<'a> Graft<'a> {
         self
     }
 
-    /// Allows a donor of which no tensor replaces one.
+    /// Allows a donor whose tensors replace none.
     #[must_use]
     #[expect(clippy::should_implement_trait, reason = "an option, as the command calls it")]
     pub fn add(mut self, add: bool) -> Self {
@@ -168,7 +168,7 @@ impl<'a> Graft<'a> {
         self
     }
 
-    /// Writes these tensors first, those of the first pattern before those of the second.
+    /// Writes matching tensors first, in the order of the patterns.
     #[must_use]
     pub fn order(mut self, names: impl IntoIterator<Item = Glob>) -> Self {
         self.order.extend(names);
@@ -194,7 +194,7 @@ impl<'a> Graft<'a> {
         refuse_interrupted(&inputs)?;
         let files: Vec<PathBuf> =
             self.donors.iter().map(|donor| donor.path.clone()).chain(inputs.clone()).collect();
-        Destination::File(out.to_owned()).look_ahead(&files, self.call.overwrite)?;
+        Destination::File(out.to_owned()).check(&files, self.call.overwrite)?;
         let mut graft = Grafting::new(&self.base)?;
         let open = |file| Donor::open(file, &graft);
         let donors: Vec<Donor> = self.donors.iter().map(open).collect::<Result<_>>()?;
@@ -240,8 +240,7 @@ impl<'a> Graft<'a> {
         plan_file(recipe, sources, out, inputs, self.call)
     }
 
-    /// Takes tensors and metadata from the donors, in order. Every pattern has to match something in
-    /// one of them.
+    /// Takes tensors and metadata from the donors, in order. Every pattern must match in one of them.
     fn take_from<'d>(&self, donors: &'d [Donor], graft: &mut Grafting<'d>) -> Result<()> {
         let tensors = || {
             donors
@@ -321,7 +320,7 @@ impl Donor {
         let path = &*file.path;
         let name = || file.name.clone().unwrap_or_else(|| tensor_name(path));
         let found = kind_of_file(path);
-        // The name of a file decides what it is read as; without a known extension, its bytes do.
+        // The extension selects the format; a file without a known extension is recognized by content.
         let kind = match path.extension().and_then(|ending| ending.to_str()) {
             Some("safetensors") => Some(FileKind::Safetensors),
             Some("npy") => Some(FileKind::Numpy),
@@ -376,8 +375,8 @@ impl Donor {
     }
 }
 
-/// The error for a donor none of whose tensors is in the model: most often they have other names
-/// there.
+/// Returns the error for a donor that replaces nothing: usually its tensors have different names in the
+/// model.
 fn nothing_replaced(file: &DonorFile, wanted: &[&SourceTensor], graft: &Grafting<'_>) -> Error {
     const SHOWN: usize = 3;
     let similar = match wanted {

@@ -1,4 +1,4 @@
-//! `hash`: what the weights of a model are, and whether they are what a list of hashes claims.
+//! `hash`: hashes the weights of a model, or verifies them against a list of hashes.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::open::refuse_interrupted;
 use crate::progress::{Call, Stage, call_options};
 use crate::{Error, Hint, Model, Note, OpenOptions, Result, display_path, read_bytes};
 
-/// The longest list of hashes, in bytes. One of a million tensors and four hashes is shorter.
+/// The maximum size of a list of hashes, in bytes. Four hashes of a million tensors fit.
 const MAX_LIST_LEN: u64 = 64 << 20;
 
 /// Hashes the weights of a model, per tensor and in total, or verifies them against a manifest.
@@ -40,7 +40,7 @@ pub enum HashList {
 }
 
 impl HashList {
-    /// Reads a list of hashes; `-` is standard input. Fails for a file without any.
+    /// Reads a list of hashes; `-` is standard input. Fails for a file without hashes.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let text = read_bytes(path, MAX_LIST_LEN)?;
@@ -78,15 +78,15 @@ impl<'a> HashModel<'a> {
         self
     }
 
-    /// Hashes each tensor, too. On by default.
+    /// Also hashes each tensor. On by default.
     #[must_use]
     pub fn tensors(mut self, tensors: bool) -> Self {
         self.tensors = tensors;
         self
     }
 
-    /// Verifies the hashes against a manifest. A manifest about a single model also applies to a
-    /// model with another name.
+    /// Verifies the hashes against a manifest. A manifest of a single model also applies to a model
+    /// with a different name.
     #[must_use]
     pub fn manifest(mut self, manifest: &'a Manifest) -> Self {
         self.manifest = Some(manifest);
@@ -163,7 +163,7 @@ impl<'a> HashFile<'a> {
     pub fn run(self) -> Result<HashReport<'static>> {
         let Self { path, sums, mut call, open } = self;
         let source = open.open_bytes(&path)?;
-        // One request for several pieces.
+        // Read ahead: one request of a remote file covers several pieces.
         source.prefetch(std::slice::from_ref(&(0..source.len())));
         let digest = call.with_report(Stage::Reading, |_, report| file_sha256(&source, report));
         let digest = digest.map_err(|error| Error::from(error).within(&path))?.to_string();
@@ -188,8 +188,8 @@ pub struct HashReport<'a> {
 }
 
 impl<'a> HashReport<'a> {
-    /// Returns the hashes of the tensors, then those of the model, and with a manifest its verdict
-    /// about each.
+    /// Returns the hashes of the tensors, then those of the model, each with the verdict of the
+    /// manifest, if there is one.
     pub fn lines(&self) -> &[HashLine<'a>] {
         &self.lines
     }

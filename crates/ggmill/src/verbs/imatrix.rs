@@ -1,4 +1,4 @@
-//! `imatrix`: importance matrices are measured, merged and converted.
+//! `imatrix`: measures, merges and converts importance matrices.
 
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,7 @@ impl<'a> MakeImatrix<'a> {
     call_options!(overwrite);
     run_options!();
 
-    /// Sets which matrices are measured. The default is those of the blocks.
+    /// Sets the matrices to measure: by default those in blocks.
     #[must_use]
     pub fn matrices(mut self, matrices: Matrices) -> Self {
         self.matrices = matrices;
@@ -66,7 +66,7 @@ impl<'a> MakeImatrix<'a> {
         self
     }
 
-    /// Writes the output after every `chunks` chunks too, so that an interrupted run can be resumed.
+    /// Also writes the output after every `chunks` chunks, so that an interrupted run can be resumed.
     #[must_use]
     pub fn save_every(mut self, chunks: usize) -> Self {
         self.save_every = chunks;
@@ -97,7 +97,7 @@ impl<'a> MakeImatrix<'a> {
             let earlier = Imatrix::open(out)?;
             run = run.resume(earlier).map_err(|error| Error::from(error).within(out))?;
         }
-        // An earlier state of this run is replaced, whatever is there otherwise is not.
+        // A resumed run replaces its own earlier output; any other file needs `overwrite`.
         let mut overwrite = self.call.overwrite || run.earlier().is_some();
         let mut save = |imatrix: &Imatrix| {
             write_file(out, &inputs, overwrite, &imatrix.to_bytes(form)?)?;
@@ -113,7 +113,7 @@ impl<'a> MakeImatrix<'a> {
         Ok(WrittenImatrix { path: out.to_owned(), imatrix, form, notes: self.call.notes })
     }
 
-    /// Returns the files that are read, none of which is written over.
+    /// Returns the input files, which are never overwritten.
     pub fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = self.model.files();
         inputs.extend(self.running.text.as_ref().and_then(super::RunText::input));
@@ -128,8 +128,8 @@ impl<'a> MakeImatrix<'a> {
             .with_save_every(self.save_every))
     }
 
-    /// Measures the chunks that are left, and saves the matrix when it is due and at the end. Returns
-    /// the matrix, and `false` if no chunk was left.
+    /// Measures the remaining chunks, and saves the matrix regularly and at the end. Returns the
+    /// matrix, and `false` if no chunk remained.
     fn measure(
         &mut self,
         run: &mut ImatrixRun,
@@ -225,7 +225,7 @@ pub struct MergeImatrices {
 }
 
 impl MergeImatrices {
-    /// Sets the number of tokens per chunk, instead of that of the first file, or else 512.
+    /// Sets the number of tokens per chunk. The default is that of the first file, or 512.
     #[must_use]
     pub fn chunk_size(mut self, tokens: u32) -> Self {
         self.chunk_size = tokens;
@@ -270,7 +270,7 @@ fn form_of_name(path: &Path) -> ImatrixForm {
     if is_legacy { ImatrixForm::Legacy } else { ImatrixForm::Gguf }
 }
 
-/// Returns notes about what the format cannot represent.
+/// Returns notes about data that the format cannot represent.
 fn losses(imatrix: &Imatrix, form: ImatrixForm) -> Vec<Note> {
     if form != ImatrixForm::Legacy {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! `index`: tables of the files, tensors and metadata of many models.
+//! `index`: writes tables of the files, tensors and metadata of many models.
 
 use std::fmt;
 use std::fs;
@@ -21,18 +21,18 @@ use crate::paths::{address, is_remote};
 use crate::progress::{Call, Stage, call_options};
 use crate::{Error, Hint, Note, OpenOptions, Progress, Result, display_path, is_gguf_name};
 
-/// The number of files of servers that are read in parallel.
+/// The number of remote files that are read in parallel.
 const REMOTE_THREADS: usize = 8;
 
 /// Words a hint for the tables.
 type WordHint<'a> = Box<dyn Fn(&Hint) -> Option<String> + Send + Sync + 'a>;
 
 /// Writes tables of the files, tensors and metadata of many models. The paths are files, directories
-/// and, with the feature `remote`, addresses and repositories; of directories and repositories the
-/// GGUF files are read. Only headers are read.
+/// and, with the feature `remote`, addresses and repositories; in directories and repositories, the
+/// GGUF files are indexed. Only headers are read.
 ///
-/// A file that cannot be read has a row with the error. If a progress callback ends the call, the index
-/// has the files that were read until then.
+/// A file that cannot be read has a row with the error. If a progress callback cancels the call, the
+/// index contains the files that were read before.
 ///
 /// ```no_run
 /// let made = ggmill::index(&["models/".into()])?.resume(true).write("models.ndjson")?;
@@ -68,8 +68,8 @@ impl fmt::Debug for Index<'_> {
 impl<'a> Index<'a> {
     call_options!(overwrite);
 
-    /// Updates an index that exists: reads only files that are new, or whose size or modification time
-    /// has changed, and those that could not be read; drops files that do not exist any more.
+    /// Updates an existing index: reads only files that are new, or whose size or modification time
+    /// has changed, and files that could not be read before; drops files that no longer exist.
     #[must_use]
     pub fn resume(mut self, resume: bool) -> Self {
         self.resume = resume;
@@ -83,8 +83,8 @@ impl<'a> Index<'a> {
         self
     }
 
-    /// Words the hints of errors in the tables, in terms of a program. The default is the
-    /// [`Display`](fmt::Display) of the hints.
+    /// Sets the wording of hints in the tables. The default is the [`Display`](fmt::Display) of the
+    /// hints; `None` omits a hint.
     #[must_use]
     pub fn word_hints(mut self, word: impl Fn(&Hint) -> Option<String> + Send + Sync + 'a) -> Self {
         self.word_hint = Box::new(word);
@@ -132,12 +132,12 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Writes the index as NDJSON. It is always a new one.
+    /// Writes a new index as NDJSON.
     pub fn write_ndjson(self, out: impl Write) -> Result<IndexOutcome> {
         self.fill(Tables::ndjson(out, None)?)
     }
 
-    /// Starts the outputs. One that exists is replaced if it is updated.
+    /// Starts the outputs. An update replaces existing ones.
     fn start<const N: usize>(&self, outputs: [&Path; N]) -> Result<[Output; N]> {
         let exists = outputs.map(Path::exists);
         let is_update = self.resume && exists.contains(&true);
@@ -192,7 +192,7 @@ impl<'a> Index<'a> {
         };
         let result =
             ggmill_inspect::index::index(&candidates, &read, tables, &options, &mut report);
-        // Also if the index cannot be written.
+        // Reported even if the index cannot be written.
         let outcome = result.as_ref().unwrap_or_else(|unfinished| &unfinished.outcome);
         for fault in &outcome.faults {
             if let Some(input) = inputs.get(fault.file) {
@@ -213,7 +213,7 @@ fn threads(inputs: &[Input], threads: Option<usize>) -> NonZeroUsize {
     if has_remote { cores.max(least) } else { cores }
 }
 
-/// Commits the outputs, that of the table of files last.
+/// Commits the outputs, the table of files last.
 fn commit<const N: usize>(sinks: [Output; N]) -> Result<()> {
     Ok(commit_all(sinks.into_iter().rev().map(|Output(sink)| sink).collect())?)
 }
@@ -235,12 +235,12 @@ impl Write for Output {
 struct Input {
     path: PathBuf,
     candidate: Candidate,
-    /// Why it cannot be read, if that is known already: it is a directory.
+    /// The error of a directory that cannot be read.
     fault: Option<String>,
 }
 
-/// Finds the files that the paths name, in the order of their paths and each once. Directories that
-/// cannot be read are included.
+/// Finds the files to index, sorted by path and without duplicates. Directories that cannot be read are
+/// included.
 fn inputs(paths: &[PathBuf], open: &OpenOptions) -> Result<Vec<Input>> {
     let (mut files, mut unreadable) = (Vec::new(), Vec::new());
     for path in paths {
@@ -275,7 +275,7 @@ fn add_local(
     if path.as_os_str() == "-" {
         return Err(Error::misuse("standard input cannot be indexed").at(path));
     }
-    // A path that is named must exist. A file in a directory may vanish, and has a row then.
+    // A path in the arguments must exist. A file in a directory can vanish; it gets a row with an error.
     refuse_missing(path)?;
     let metadata = fs::metadata(path).map_err(|error| Error::from(error).at(path))?;
     if metadata.is_dir() {
@@ -287,7 +287,7 @@ fn add_local(
 
 fn candidate(path: &Path) -> Candidate {
     let candidate = Candidate::new(name_of(path));
-    // Two names that are not UTF-8 could be the same text.
+    // Two names that are not UTF-8 can have the same escaped text.
     let is_local = path.to_str().is_some() && !is_remote(path);
     let Some(metadata) = is_local.then(|| fs::metadata(path).ok()).flatten() else {
         return candidate;
@@ -300,8 +300,8 @@ fn candidate(path: &Path) -> Candidate {
     candidate.with_state(Some(metadata.len()), microseconds)
 }
 
-/// Returns a path as the tables have it: an address without its secrets, and a path that is not UTF-8
-/// escaped.
+/// Returns the text of a path in the tables: an address has no secrets, and bytes that are not UTF-8
+/// are escaped.
 fn name_of(path: &Path) -> String {
     address(path).unwrap_or_else(|| match path.to_str() {
         Some(text) => text.to_owned(),
@@ -310,7 +310,7 @@ fn name_of(path: &Path) -> String {
 }
 
 impl Input {
-    /// Opens as much of the file as is readable, or returns why nothing is.
+    /// Opens the readable part of the file, or returns the error.
     fn open(
         &self,
         options: &OpenOptions,
@@ -320,7 +320,7 @@ impl Input {
             return Err(fault.clone());
         }
         options.open_damaged_core(&self.path).map_err(|error| {
-            // The row has the path.
+            // The path has its own column.
             let message = error.to_string();
             let prefix = format!("{}: ", display_path(&self.path));
             let message = message.strip_prefix(&prefix).unwrap_or(&message);

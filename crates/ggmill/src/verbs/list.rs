@@ -1,4 +1,4 @@
-//! `list`: the models in a repository of the Hugging Face Hub, or in a directory.
+//! `list`: lists the models in a repository of the Hugging Face Hub, or in a directory.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::{Error, Hint, Model, OpenOptions, Result, find_models};
 pub struct Listing {
     /// The models, in the order of their names.
     pub models: Vec<ListedModel>,
-    /// The number of parameters of one of them, if the Hub knows it.
+    /// The number of parameters of a model in the repository, if the Hub knows it.
     pub parameters: Option<u64>,
     /// The errors of files and directories that cannot be read.
     pub errors: Vec<Error>,
@@ -25,15 +25,15 @@ pub struct Listing {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ListedModel {
-    /// The path within the repository or directory; of a set that of its first shard.
+    /// The path within the repository or directory; for a set, that of its first shard.
     pub name: String,
     /// The number of shards that exist; 1 for a file.
     pub shards_found: u32,
     /// The number of shards of the set; 1 for a file.
     pub shards: u32,
-    /// The length of the existing files together, in bytes.
+    /// The total length of the existing files, in bytes.
     pub bytes: u64,
-    /// The name of the type: in a repository the one that the file name states.
+    /// The name of the type: in a repository from the file name, in a directory from the header.
     pub file_type: Option<&'static str>,
     /// The bits per weight, if they are known.
     pub bits_per_weight: Option<f64>,
@@ -84,7 +84,7 @@ fn list_directory(path: &Path) -> Listing {
     listing
 }
 
-/// Returns a model in a directory, with what its header states if that can be read.
+/// Returns a model in a directory, with the facts of its header if that can be read.
 fn listed(directory: &Path, first: &Path, files: &[PathBuf], model: Option<&Model>) -> ListedModel {
     let name = first.file_name().unwrap_or_default().to_string_lossy();
     let sizes = files.iter().filter_map(|file| file.metadata().ok());

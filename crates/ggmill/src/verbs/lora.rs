@@ -1,4 +1,4 @@
-//! `merge_lora`: a model with LoRA adapters merged into its weights.
+//! `merge_lora`: merges LoRA adapters into the weights of a model.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -68,8 +68,8 @@ impl<'a> MergeLora<'a> {
         let Self { base, inputs, call, adapters: files, split } = self;
         refuse_interrupted(&inputs)?;
         let destination = Destination::new(out.as_ref(), split.is_some());
-        destination.look_ahead(&inputs, call.overwrite)?;
-        // No option of this verb helps against what is refused here.
+        destination.check(&inputs, call.overwrite)?;
+        // The hints of quantization name options that this verb lacks.
         let refused = |error: ggmill_pipeline::Error| Error::from(error).replace_hint(None);
         let recipe = merged(&base, &files).map_err(refused)?;
         // The sources in the order in which the merge joined them.

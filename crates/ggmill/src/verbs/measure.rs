@@ -1,4 +1,4 @@
-//! `measure`: the perplexity of models on a text, and their divergence from another model.
+//! `measure`: measures the perplexity of models on a text, and their divergence from another model.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::output::start;
 use crate::progress::{Call, Stage, call_options};
 use crate::{Error, Hint, Model, Result, display_path, read_bytes};
 
-/// The longest scores of a part, in bytes: a hundred for each position of each model.
+/// The maximum size of a file of scores, in bytes: about a hundred per position and model.
 const MAX_SCORES_LEN: u64 = 1 << 30;
 
 /// Measures a model on a text: its perplexity, and its KL divergence from another model.
@@ -78,7 +78,7 @@ impl<'a> Measure<'a> {
         self
     }
 
-    /// Returns the files that are read, none of which is written over.
+    /// Returns the input files, which are never overwritten.
     pub fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = self.model_files();
         inputs.extend(self.running.text.as_ref().and_then(super::RunText::input));
@@ -152,7 +152,7 @@ impl<'a> Measure<'a> {
     }
 }
 
-/// Why running models ended early. The number of the model at fault is only in the first.
+/// The reason why running models ended early.
 enum Stopped {
     Run(ggmill_run::Error),
     Other(Error),
@@ -189,8 +189,8 @@ fn start_logits(
     Ok(sink)
 }
 
-/// Merges the scores of parts of a text, in any order, into those of the whole: files with the JSON of
-/// [`Scores`]. Fails if they are of different models, or if a chunk is missing.
+/// Merges the scores of parts of a text, in any order, into those of the whole text. The files contain
+/// the JSON of [`Scores`]. Fails if they are of different models, or if a chunk is missing.
 pub fn merge_scores(paths: &[PathBuf]) -> Result<Scores> {
     let part = |path: &PathBuf| {
         let found = Scores::parse(&read_bytes(path, MAX_SCORES_LEN)?);

@@ -1,7 +1,9 @@
-//! The verbs: functions that do one thing with models, each with its builder.
+//! The verbs: one function per operation on models, each with a builder for its options.
 
 #[cfg(feature = "files")]
 mod check;
+#[cfg(feature = "files")]
+mod checkpoint;
 #[cfg(feature = "files")]
 mod convert;
 #[cfg(feature = "files")]

@@ -1,4 +1,4 @@
-//! `quantize`: a model with smaller tensors.
+//! `quantize`: quantizes the tensors of a model.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -35,7 +35,7 @@ use crate::{
     Error, Hint, Loss, Model, Note, Planned, Result, Written, read_architectures, read_text,
 };
 
-/// The longest plan, in bytes: it has some hundreds for each tensor.
+/// The maximum size of a plan, in bytes: it has a few hundred per tensor.
 const MAX_PLAN_LEN: u64 = 256 << 20;
 
 /// Quantizes a model to a type such as `Q4_K_M`: a name or number, as llama-quantize takes it.
@@ -87,7 +87,8 @@ pub struct Quantize<'a> {
     keep_split: bool,
 }
 
-/// How the effect of each tensor's quantization on the output of the model is measured.
+/// The measurement of sensitivities: the effect that quantizing each tensor has on the output of the
+/// model.
 #[derive(Clone, Debug)]
 pub struct Calibration {
     text: RunText,
@@ -133,7 +134,8 @@ impl<'a> Quantize<'a> {
         self
     }
 
-    /// Reads descriptions of architectures; that of the model's assigns roles to its tensors.
+    /// Reads descriptions of architectures. The one of the model's architecture assigns roles to its
+    /// tensors.
     pub fn architectures(mut self, paths: &[PathBuf]) -> Result<Self> {
         self.architectures.extend(read_architectures(paths)?);
         self.architecture_files.extend_from_slice(paths);
@@ -156,15 +158,15 @@ impl<'a> Quantize<'a> {
         self
     }
 
-    /// Chooses types for a size by the effect on the output of the model, which is measured one
-    /// tensor at a time.
+    /// Chooses types for a size by their effect on the output of the model, which is measured for each
+    /// tensor.
     #[must_use]
     pub fn measure(mut self, measure: Calibration) -> Self {
         self.measure = Some(measure);
         self
     }
 
-    /// Chooses types for a size by the sensitivities in a plan of an earlier, measured choice.
+    /// Chooses types for a size by the sensitivities in a plan, which an earlier call measured.
     pub fn sensitivities(mut self, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let text = read_text(path, MAX_PLAN_LEN)?;
@@ -204,7 +206,7 @@ impl<'a> Quantize<'a> {
         self
     }
 
-    /// Returns the files that are read, none of which is written over.
+    /// Returns the input files, which are never overwritten.
     pub fn inputs(&self) -> Vec<PathBuf> {
         let mut inputs = self.model.files();
         inputs.extend(self.types.files().cloned());
@@ -220,15 +222,15 @@ impl<'a> Quantize<'a> {
         self.plan(out)?.write()
     }
 
-    /// Chooses the types and plans the file, and writes nothing. With [`measure`](Self::measure),
-    /// the measurement is a part of this.
+    /// Chooses the types and plans the file, and writes nothing. With [`measure`](Self::measure), this
+    /// includes the measurement.
     pub fn plan(mut self, out: impl AsRef<Path>) -> Result<QuantizePlan<'a>> {
         self.check_goal()?;
         let is_split = self.keep_split || self.split.is_some();
         let destination = Destination::new(out.as_ref(), is_split);
         let inputs = self.inputs();
         refuse_interrupted(&self.model.files())?;
-        destination.look_ahead(&inputs, self.call.overwrite)?;
+        destination.check(&inputs, self.call.overwrite)?;
         let checkpoint = self.model.checkpoint()?;
         let measuring = self.start_measuring()?;
         let model = self.model.clone();
@@ -266,7 +268,7 @@ impl<'a> Quantize<'a> {
                 None => Ok(vec![whole()?]),
             }
         };
-        let (recipes, refusal) = lenient(&mut options, recipes)?;
+        let (recipes, refusal) = with_refusal(&mut options, recipes)?;
         let what = ToPlan {
             recipes,
             source: Box::new(checkpoint),
@@ -282,8 +284,8 @@ impl<'a> Quantize<'a> {
         Ok(QuantizePlan { planned, model, importance, measuring, predicted })
     }
 
-    /// Plans the model with each of these types, and returns their sizes. A type that needs an
-    /// importance matrix has a size without one too, and a remark.
+    /// Plans the model with each of these types, and returns their sizes. The size for a type that
+    /// requires an importance matrix is computed without one, too, and has a remark.
     pub fn compare(self, types: &[&str]) -> Result<Compared> {
         let targets = types.iter().map(|name| target(name)).collect::<Result<Vec<Target>>>()?;
         let checkpoint = self.model.checkpoint()?;
@@ -368,15 +370,15 @@ impl<'a> Quantize<'a> {
     }
 }
 
-/// Makes recipes by strict rules. If that is refused, returns what lenient rules make, such as a
-/// model whose importance matrix is missing, together with the refusal.
-pub(super) fn lenient<R>(
+/// Creates recipes. If that fails for a reason that only prevents writing, such as a missing importance
+/// matrix, returns the recipes of a dry run, and the error.
+pub(super) fn with_refusal<R>(
     options: &mut QuantizeOptions,
     recipes: impl Fn(&QuantizeOptions) -> ggmill_pipeline::Result<R>,
 ) -> Result<(R, Option<Error>)> {
     options.dry_run = false;
     match recipes(options) {
-        Ok(made) => Ok((made, None)),
+        Ok(recipes) => Ok((recipes, None)),
         Err(refusal) => {
             options.dry_run = true;
             Ok((recipes(options)?, Some(refusal.into())))
@@ -384,7 +386,7 @@ pub(super) fn lenient<R>(
     }
 }
 
-/// The roles that a description of the model's architecture gives its tensors.
+/// Returns the rules for roles in the description of the model's architecture.
 fn described_roles(
     architectures: &[Architecture],
     checkpoint: &GgufCheckpoint,
@@ -409,7 +411,7 @@ fn described_roles(
     Ok(RoleRule::of(architecture)?)
 }
 
-/// Notes what was chosen for a size.
+/// Adds a note about the types that were chosen for a size.
 pub(super) fn note_choice(fit: &Fit, goal: Goal, call: &mut Call<'_>) {
     let bits_per_weight = fit.bits_per_weight;
     call.note(match (fit.is_largest, fit.divergence, fit.least_divergence) {
@@ -424,7 +426,8 @@ pub(super) fn note_choice(fit: &Fit, goal: Goal, call: &mut Call<'_>) {
     });
 }
 
-/// Adds to an error about a size that is too small what could allow a smaller result.
+/// Converts an error of choosing types. If the size is too small, the hint names options that allow a
+/// smaller result.
 pub(super) fn too_small(
     error: ggmill_pipeline::Error,
     tensors: &[SourceTensor],
@@ -435,7 +438,7 @@ pub(super) fn too_small(
     }
     let requantize =
         !options.allow_requantize && tensors.iter().any(|tensor| tensor.ggml_type.is_quantized());
-    // The smallest types have blocks of 256 elements.
+    // The smallest types, which need an importance matrix, have blocks of 256 elements.
     let has_long_rows = tensors.iter().any(|tensor| {
         tensor.shape.dimensions().len() > 1 && tensor.shape.row_len().is_multiple_of(256)
     });
@@ -448,9 +451,9 @@ pub(super) fn too_small(
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Compared {
-    /// For each type its size.
+    /// The size of each type.
     pub candidates: Vec<Candidate>,
-    /// Remarks, each with the names of the types it is about.
+    /// Remarks, each with the names of the types to which it applies.
     pub notes: Vec<(String, Vec<&'static str>)>,
 }
 
@@ -460,7 +463,7 @@ impl Compared {
         let refusal = plan.notes().iter().find(is_refusal);
         for note in plan.notes().iter().filter(|note| !is_refusal(note)) {
             match self.notes.iter_mut().find(|(known, _)| known == note) {
-                Some((_, of)) => of.push(target.name()),
+                Some((_, names)) => names.push(target.name()),
                 None => self.notes.push((note.clone(), vec![target.name()])),
             }
         }
@@ -475,7 +478,7 @@ impl Compared {
     }
 }
 
-/// A quantized model that is planned: a [`Planned`], with the choice of types.
+/// A planned quantization: a [`Planned`], with the choice of types.
 #[derive(Debug)]
 pub struct QuantizePlan<'a> {
     planned: Planned<'a>,
@@ -494,14 +497,14 @@ impl<'a> Deref for QuantizePlan<'a> {
 }
 
 impl<'a> QuantizePlan<'a> {
-    /// Returns the plan of the model. Fails if [`write`](Self::write) would refuse to write it for
-    /// something like a missing importance matrix.
+    /// Returns the plan of the model. Fails if [`write`](Self::write) would, for example because an
+    /// importance matrix is missing.
     pub fn into_planned(self) -> Result<Planned<'a>> {
         self.planned.without_refusal()
     }
 
-    /// Takes out why [`write`](Self::write) would refuse to write the model, such as a missing
-    /// importance matrix.
+    /// Returns the error of [`write`](Self::write) for a model that can be planned, but not written,
+    /// for example because an importance matrix is missing.
     pub fn into_refusal(self) -> Option<Error> {
         self.planned.into_refusal()
     }
@@ -534,7 +537,7 @@ impl Deref for Quantized<'_> {
 }
 
 impl Quantized<'_> {
-    /// Measures the quantization error of each tensor: reads the original and the result.
+    /// Measures the quantization error of each tensor, which reads the original and the result.
     pub fn losses(&mut self) -> Result<Losses> {
         let Some(first) = self.written.paths().first() else { return Ok(Losses::default()) };
         let written = GgufCheckpoint::open(first)?;
@@ -552,8 +555,8 @@ impl Quantized<'_> {
         Ok(losses)
     }
 
-    /// Measures the result on the text that was held out, and notes what was found. Does nothing if
-    /// types were chosen without a measurement.
+    /// Measures the result on the held-out text, and adds a note. Does nothing if types were chosen
+    /// without a measurement.
     pub fn test(&mut self) -> Result<()> {
         if let (Some(measuring), Some(path)) = (&self.measuring, self.written.paths().first()) {
             measuring.test(path, self.predicted, &mut self.call)?;
@@ -563,16 +566,16 @@ impl Quantized<'_> {
     }
 }
 
-/// A model that is run over a text in two halves.
+/// A model and the chunks of a text: half of them for the measurement, half to test the result.
 struct Measuring {
     model: Model,
     catalogue: Catalogue,
     runner: Runner,
     /// The name of the text in the importance matrix; `None` if none is to be measured.
     dataset: Option<String>,
-    /// The chunks that sensitivities are measured with.
+    /// The chunks for measuring sensitivities.
     fitted: Chunks,
-    /// The chunks that the result is tested with.
+    /// The chunks for testing the result.
     held_out: Chunks,
 }
 
@@ -587,7 +590,7 @@ impl Measuring {
         find_program(&self.model, &self.catalogue, None)
     }
 
-    /// Measures how much each column of each matrix matters, unless that is known or not wanted.
+    /// Measures the importance matrix, unless there is one or none is wanted.
     fn importance(&self, call: &mut Call<'_>) -> Result<Option<Importance>> {
         let Some(dataset) = &self.dataset else { return Ok(None) };
         let (program, texts) = (self.program()?, self.fitted.texts());
@@ -601,7 +604,7 @@ impl Measuring {
         Ok(Importance::new(&imatrix, None, &ImportanceFilter::All))
     }
 
-    /// Measures the tensors whose types are to be chosen.
+    /// Measures the sensitivities of the tensors whose types are chosen.
     fn sensitivities(&self, tensors: Vec<ToMeasure>, call: &mut Call<'_>) -> Result<Sensitivities> {
         let trial = |tensor: &ToMeasure| {
             let name = String::from_utf8_lossy(&tensor.name);
@@ -635,7 +638,7 @@ impl Measuring {
         Ok(tensors.into_iter().zip(found).filter_map(sensitivity).collect())
     }
 
-    /// Measures what was written on the text that was held out.
+    /// Measures the written model on the held-out text.
     fn test(&self, path: &Path, predicted: Option<f64>, call: &mut Call<'_>) -> Result<()> {
         let model = Model::open(path)?;
         let program = program_with_note(&model, &self.catalogue, None, call)?;

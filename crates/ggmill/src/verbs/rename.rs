@@ -1,4 +1,4 @@
-//! `rename`: file names by the naming convention.
+//! `rename`: renames models to follow the naming convention.
 
 use std::path::{Path, PathBuf};
 
@@ -9,16 +9,16 @@ use crate::open::refuse_interrupted;
 use crate::paths::is_remote;
 use crate::{Error, Hint, OpenOptions, Result, display_path};
 
-/// Returns the file name that the naming convention prescribes for a file, by its metadata. A shard
-/// gets the name of its model.
+/// Returns the file name that the naming convention prescribes for a file, from its metadata. The name
+/// of a shard is that of its model with the number of the shard.
 pub fn suggested_name(path: impl AsRef<Path>, options: &OpenOptions) -> Result<String> {
     let path = path.as_ref();
-    // The hints of a local file are about reading it in another way.
+    // The hints for local files name other ways to open them.
     let plain = |error: Error| if is_remote(path) { error } else { error.replace_hint(None) };
     let alone = options.clone().alone(true).open(path).map_err(plain)?;
     let file = alone.core();
     let split = ShardSplit::of(&file.metadata()).ok().flatten().filter(ShardSplit::is_part);
-    // The first shard has the metadata. A shard with metadata of a model needs no other.
+    // The first shard has the metadata of the model, unless this shard has it, too.
     let whole = || options.open(path).map_err(plain);
     let set = match split.map(|_| whole()).transpose() {
         Err(error) if file.metadata().get(keys::GENERAL_ARCHITECTURE).is_none() => {
@@ -35,11 +35,10 @@ pub fn suggested_name(path: impl AsRef<Path>, options: &OpenOptions) -> Result<S
     })
 }
 
-/// Plans new names for models that follow the naming convention. Any shard of a set stands for all of
-/// them.
+/// Plans new names for models, by the naming convention. Any shard renames its whole set.
 ///
-/// All names are known before any file is renamed, so that a file without one, or two with the same,
-/// leave every file as it is.
+/// All new names are determined before the first file is renamed: if a file has no valid name, or two
+/// have the same, nothing is renamed.
 ///
 /// ```no_run
 /// for (old, new) in ggmill::rename(["model.gguf"])?.apply()? {
@@ -75,14 +74,14 @@ pub fn rename(paths: impl IntoIterator<Item = impl Into<PathBuf>>) -> Result<Ren
     Ok(Rename { names })
 }
 
-/// New names of files.
+/// The planned names of files.
 #[derive(Debug)]
 pub struct Rename {
     names: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Rename {
-    /// Returns the old and new paths of the files that get another name.
+    /// Returns the old and new paths of the files whose names change.
     pub fn names(&self) -> &[(PathBuf, PathBuf)] {
         &self.names
     }
@@ -97,7 +96,7 @@ impl Rename {
 /// Returns the new names of the files of a model.
 fn new_names(files: Vec<PathBuf>) -> Result<Vec<(PathBuf, PathBuf)>> {
     let Some(first) = files.first() else { return Ok(Vec::new()) };
-    // A missing shard would keep its old name, wherever it is.
+    // All shards must exist: a missing one would keep its old name, and the set would be broken.
     if ggmill_io::shard_name(first).is_some_and(|name| name.count() > 1) {
         ggmill_io::open(first).map_err(|error| Error::from(error).replace_hint(Hint::AllShards))?;
     }

@@ -1,4 +1,4 @@
-//! `render`: chat templates, and the texts that they make of conversations.
+//! `render`: renders conversations with chat templates.
 
 use std::path::PathBuf;
 
@@ -83,7 +83,7 @@ impl Render {
     }
 }
 
-/// The chat templates of a model, of a text, or of the configuration of a checkpoint.
+/// The chat templates of a model, a Jinja file, or the configuration of a checkpoint.
 #[derive(Debug)]
 pub struct Templates {
     path: Option<PathBuf>,
@@ -126,12 +126,12 @@ impl Templates {
         &self.list
     }
 
-    /// Returns the tokenizer of a model if it has a usable one.
+    /// Returns the tokenizer of the model; `None` if there is no usable one.
     pub fn tokenizer(&self) -> Option<&Tokenizer> {
         self.tokenizer.as_ref()
     }
 
-    /// Returns the template of this name. Without a name it is the default one, or the first.
+    /// Returns the template with this name; without a name, the default one, or the first.
     pub fn choose(&self, name: Option<&str>) -> Result<&ModelTemplate> {
         if self.list.is_empty() {
             let error = Error::new(Kind::NotFound, "template", "the file has no chat template");
@@ -146,8 +146,8 @@ impl Templates {
         })
     }
 
-    /// Renders a conversation with the template of this name, with the special tokens of the file, and
-    /// the current time.
+    /// Renders a conversation with the template of this name, the special tokens of the file, and the
+    /// current time.
     pub fn render(&self, name: Option<&str>, conversation: &Conversation) -> Result<Rendered> {
         let template = self.parsed(self.choose(name)?)?;
         template.render(conversation, &self.options()).map_err(|error| {
@@ -187,7 +187,7 @@ impl Templates {
         Ok(found)
     }
 
-    /// Checks the templates with the rules of these options.
+    /// Checks the templates with the rules that the options select.
     pub fn check(&self, options: &ggmill_check::Options) -> Result<Report> {
         match &self.content {
             Content::Model(model) => {
@@ -234,7 +234,7 @@ impl Templates {
 pub struct TemplateDifference {
     /// The name of the conversation.
     pub conversation: String,
-    /// The two texts, or the reasons why a template rejects the conversation.
+    /// The two texts, or the error of a template that rejects the conversation.
     pub texts: [Result<String, String>; 2],
 }
 
@@ -256,12 +256,12 @@ mod files {
     use super::Templates;
     use crate::{Error, OpenOptions, Result, read_text};
 
-    /// The longest file that is not a model, in bytes.
+    /// The maximum size of a file that is not a model, in bytes.
     const MAX_TEXT: u64 = 64 << 20;
 
     impl Templates {
-        /// Opens a model, a Jinja file, or a JSON file with `chat_template`. A model that ends too
-        /// early but has templates comes with the error that says so.
+        /// Opens a model, a Jinja file, or a JSON file with `chat_template`. For a truncated model that
+        /// has templates, also returns the error that reports the truncation.
         pub fn open(
             path: impl AsRef<Path>,
             options: &OpenOptions,
@@ -288,13 +288,13 @@ mod files {
         Moment::from_unix(seconds)
     }
 
-    /// Returns `true` for a model, by its first bytes. Also for a path that cannot be opened and for
-    /// the beginning of a model: the error about those comes from opening the model.
+    /// Returns `true` if a path is opened as a model: its first bytes are those of GGUF, a truncated
+    /// beginning of them, or cannot be read, so that opening the model reports the error.
     fn is_model(path: &Path) -> Result<bool> {
         if path.is_dir() {
             return Ok(true);
         }
-        // A pipe can be read only once, and models are not read from pipes.
+        // A pipe can be read only once, and is never a model.
         if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
             return Ok(false);
         }

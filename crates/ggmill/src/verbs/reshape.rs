@@ -1,4 +1,4 @@
-//! `split`, `merge` and `repack`: the same model in other files.
+//! `split`, `merge` and `repack`: rewrite a model without changing its tensors.
 
 use std::path::{Path, PathBuf};
 
@@ -59,8 +59,7 @@ impl<'a> Split<'a> {
         self
     }
 
-    /// Writes the shards; `prefix` is the beginning of their paths: `PREFIX-00001-of-00009.gguf`, ….
-    /// The same as `plan(prefix)?.write()`.
+    /// Writes the shards, `PREFIX-00001-of-00009.gguf`, …: `plan(prefix)?.write()`.
     pub fn write(self, prefix: impl AsRef<Path>) -> Result<Written> {
         self.plan(prefix)?.write()
     }
@@ -70,7 +69,7 @@ impl<'a> Split<'a> {
         let Self { checkpoint, inputs, call, options } = self;
         refuse_interrupted(&inputs)?;
         let destination = Destination::Shards(prefix.as_ref().to_owned());
-        destination.look_ahead(&inputs, call.overwrite)?;
+        destination.check(&inputs, call.overwrite)?;
         let recipes = ggmill_pipeline::split(&checkpoint, &options)?;
         Planned::new(ToPlan::new(recipes, checkpoint, destination, inputs), call)
     }
@@ -93,7 +92,7 @@ pub fn repack<'a>(model: &Model) -> Result<Repack<'a>> {
     })
 }
 
-/// The options of [`repack()`]. What is not set stays as it is.
+/// The options of [`repack()`]. By default nothing changes.
 #[derive(Debug)]
 pub struct Repack<'a> {
     checkpoint: GgufCheckpoint,
@@ -145,7 +144,7 @@ impl<'a> Repack<'a> {
     }
 }
 
-/// Plans one file, and notes an alignment that the C reader rejects.
+/// Plans one file, and adds a note for an alignment that llama.cpp rejects.
 pub(super) fn plan_file<'a>(
     recipe: Recipe,
     source: impl ggmill_pipeline::Checkpoint + Send + 'static,
@@ -154,7 +153,7 @@ pub(super) fn plan_file<'a>(
     call: Call<'a>,
 ) -> Result<Planned<'a>> {
     let destination = Destination::File(out.to_owned());
-    destination.look_ahead(&inputs, call.overwrite)?;
+    destination.check(&inputs, call.overwrite)?;
     let mut planned = Planned::new(ToPlan::new(vec![recipe], source, destination, inputs), call)?;
     let alignment = planned.plans().first().map(|plan| plan.layout().alignment());
     if let Some(alignment) = alignment.filter(|alignment| !alignment.is_power_of_two()) {
@@ -163,8 +162,8 @@ pub(super) fn plan_file<'a>(
     Ok(planned)
 }
 
-/// Merges the shards of a model into one file. One shard is enough: the others are found by its
-/// name. Parts of a file that was cut at byte boundaries (`.part1of3`, `.split-a`) are concatenated.
+/// Merges the shards of a model into one file. One shard is enough: the others are found from its name.
+/// Parts of a file that was split at byte boundaries (`.part1of3`, `.split-a`) are concatenated.
 ///
 /// ```no_run
 /// let merged = ggmill::merge(["model-00001-of-00009.gguf"])?.write("model.gguf")?;
@@ -191,7 +190,7 @@ pub struct Merge<'a> {
 impl<'a> Merge<'a> {
     call_options!(overwrite);
 
-    /// Deletes the shards after the written file was compared with them byte for byte.
+    /// Deletes the shards after comparing the written file with them byte for byte.
     #[must_use]
     pub fn delete_shards(mut self, delete: bool) -> Self {
         self.delete = delete;
@@ -215,7 +214,7 @@ impl<'a> Merge<'a> {
         let Self { shards, call, open, delete } = self;
         let out = out.as_ref();
         let destination = Destination::File(out.to_owned());
-        destination.look_ahead(&shards, call.overwrite)?;
+        destination.check(&shards, call.overwrite)?;
         if shards.iter().any(Parts::is_part_name) {
             return plan_join(&shards, out, delete, call);
         }
@@ -236,7 +235,7 @@ impl<'a> Merge<'a> {
     }
 }
 
-/// Opens shards as one model: those of a set, by any of them, or these.
+/// Opens shards as one model: a single path opens its whole set.
 fn open_shards(shards: &[PathBuf], open: &OpenOptions) -> Result<Model> {
     let has_remote = shards.iter().any(|shard| is_remote(shard));
     match shards {
@@ -285,7 +284,7 @@ fn plan_join<'a>(
     Ok(MergePlan { how, delete })
 }
 
-/// A merge that is planned.
+/// A planned merge.
 #[derive(Debug)]
 pub struct MergePlan<'a> {
     how: How<'a>,
@@ -307,8 +306,8 @@ struct Join<'a> {
 }
 
 impl<'a> MergePlan<'a> {
-    /// Returns the plan of a merge of shards; `None` for parts of a file that was cut at byte
-    /// boundaries, which are concatenated.
+    /// Returns the plan of a merge of shards; `None` for parts of a file that was split at byte
+    /// boundaries.
     pub fn planned(&self) -> Option<&Planned<'a>> {
         match &self.how {
             How::Shards { planned, .. } => Some(planned),
@@ -342,8 +341,7 @@ impl<'a> MergePlan<'a> {
         }
     }
 
-    /// Refuses what [`write`](Self::write) would be refused for, such as too little space. Writes
-    /// nothing.
+    /// Fails if [`write`](Self::write) would, for example because the disk is full. Writes nothing.
     pub fn check_outputs(&self) -> Result<()> {
         match &self.how {
             How::Shards { planned, .. } => planned.check_outputs(),
@@ -353,7 +351,7 @@ impl<'a> MergePlan<'a> {
         }
     }
 
-    /// Writes the file, and deletes the shards if that was asked for.
+    /// Writes the file, and deletes the shards if [`delete_shards`](Merge::delete_shards) is set.
     pub fn write(self) -> Result<Merged> {
         let Self { how, delete } = self;
         match how {
@@ -386,7 +384,7 @@ impl<'a> MergePlan<'a> {
     }
 }
 
-/// A merged model that was written.
+/// A written model that was merged from shards or parts.
 #[derive(Debug)]
 pub struct Merged {
     written: Option<Written>,
@@ -397,7 +395,7 @@ pub struct Merged {
 }
 
 impl Merged {
-    /// Returns what was written from shards; `None` if parts of a file were concatenated.
+    /// Returns the model that was merged from shards; `None` if parts were concatenated.
     pub fn written(&self) -> Option<&Written> {
         self.written.as_ref()
     }
@@ -426,7 +424,7 @@ impl Merged {
     }
 }
 
-/// `ggmill.join/1`: see `docs/formats/`.
+/// Returns the JSON of a concatenation, `ggmill.join/1`: see `docs/formats/`.
 fn join_document(out: &Path, parts: &[PathBuf], len: u64, written: bool) -> Value {
     let parts: Vec<_> = parts.iter().map(|path| path.to_string_lossy()).collect();
     json!({
@@ -442,7 +440,7 @@ fn kept(error: ggmill_pipeline::Error) -> Error {
     Error::from(error).replace_hint(Hint::NothingDeleted)
 }
 
-/// Deletes files that were merged. If that fails, the hint says how many remain.
+/// Deletes the merged files. If that fails, the hint has the number of remaining files.
 fn delete_shards(paths: &[PathBuf], call: &mut Call<'_>) -> Result<()> {
     for (number, path) in paths.iter().enumerate() {
         std::fs::remove_file(path).map_err(|error| {

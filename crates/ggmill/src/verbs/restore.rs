@@ -1,4 +1,4 @@
-//! `restore`: a GGUF file becomes a checkpoint again.
+//! `restore`: converts a GGUF file back to a checkpoint.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -52,15 +52,14 @@ pub struct Restore<'a> {
 impl<'a> Restore<'a> {
     call_options!();
 
-    /// Sets the type of the tensors: F32, F16 or BF16. Without it they keep their types as far as
-    /// possible.
+    /// Sets the type of the tensors: F32, F16 or BF16. By default they keep their types if possible.
     #[must_use]
     pub fn ggml_type(mut self, ggml_type: GgmlType) -> Self {
         self.options.ggml_type = Some(ggml_type);
         self
     }
 
-    /// Sets the model class, instead of the one that matches best.
+    /// Sets the model class. The default is the best match.
     #[must_use]
     pub fn class(mut self, name: impl Into<String>) -> Self {
         self.options.class = Some(name.into());
@@ -81,7 +80,7 @@ impl<'a> Restore<'a> {
         self
     }
 
-    /// Sets the limit for a file of weights.
+    /// Sets the size limit for each file of weights.
     #[must_use]
     pub fn split(mut self, limit: ShardLimit) -> Self {
         self.limit = limit;
@@ -127,7 +126,7 @@ impl<'a> Restore<'a> {
     }
 }
 
-/// A checkpoint that is planned.
+/// A planned checkpoint.
 pub struct RestorePlan<'a> {
     restored: RestoredCheckpoint,
     limit: ShardLimit,
@@ -144,7 +143,7 @@ impl fmt::Debug for RestorePlan<'_> {
 }
 
 impl RestorePlan<'_> {
-    /// Returns the checkpoint: its class, its tensors, its files.
+    /// Returns the checkpoint: its class, tensors and files.
     pub fn checkpoint(&self) -> &RestoredCheckpoint {
         &self.restored
     }
@@ -160,7 +159,7 @@ impl RestorePlan<'_> {
         self.restored.notes.iter().cloned().map(Note::Plan).collect()
     }
 
-    /// Writes the directory: complete, or not at all.
+    /// Writes the directory, completely or not at all.
     pub fn write(mut self) -> Result<Restored> {
         let notes = self.notes();
         let Self { restored, limit, path, directory, checkpoint, call } = &mut self;
@@ -177,7 +176,7 @@ impl RestorePlan<'_> {
     }
 }
 
-/// A checkpoint that was restored.
+/// A restored checkpoint.
 #[derive(Debug)]
 pub struct Restored {
     path: PathBuf,
@@ -202,7 +201,7 @@ impl Restored {
     }
 }
 
-/// Returns the description of a model's architecture. Fails for a file that is not a model.
+/// Returns the description of a model's architecture. Fails for files such as adapters, which have none.
 pub(super) fn architecture_of<'c>(
     model: &Model,
     catalogue: &'c Catalogue,
@@ -227,7 +226,7 @@ pub(super) fn architecture_of<'c>(
     })
 }
 
-/// An error about a model, with its path unless it names a file.
+/// Converts an error about a model, and adds its path unless the error names a file.
 pub(super) fn located(error: ggmill_pipeline::Error, model: &Model) -> Error {
     let error = Error::from(error);
     match model.path() {

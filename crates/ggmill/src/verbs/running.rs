@@ -1,4 +1,4 @@
-//! Running models over a text: the computation graph, the tokenizer, the chunks.
+//! Running models over a text: computation graphs, tokenization and chunks.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use crate::paths::is_remote;
 use crate::progress::Call;
 use crate::{Error, Hint, Model, Note, OpenOptions, Result, read_bytes, read_text};
 
-/// The longest text, or list of tokens, in bytes.
+/// The maximum size of a text, or of a list of tokens, in bytes.
 const MAX_TEXT: u64 = 1 << 30;
 
-/// A text that a model is run over, or the IDs of its tokens, divided into chunks.
+/// A text to run a model over, or its token IDs, divided into chunks.
 #[derive(Clone, Debug)]
 pub struct RunText {
     source: TextSource,
@@ -42,23 +42,23 @@ impl RunText {
         Self { source, context: Chunks::CONTEXT, first: 0, most: None }
     }
 
-    /// The text in a file, which is tokenized with the vocabulary of the model; `-` is standard
+    /// Returns the text in a file, which is tokenized with the vocabulary of the model; `-` is standard
     /// input.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self::new(TextSource::File(path.into()))
     }
 
-    /// The token IDs in a file, a JSON array; `-` is standard input.
+    /// Returns the token IDs in a file, a JSON array; `-` is standard input.
     pub fn token_file(path: impl Into<PathBuf>) -> Self {
         Self::new(TextSource::TokenFile(path.into()))
     }
 
-    /// A text in memory, which is tokenized with the vocabulary of the model.
+    /// Returns a text in memory, which is tokenized with the vocabulary of the model.
     pub fn text(text: impl Into<String>) -> Self {
         Self::new(TextSource::Text(text.into()))
     }
 
-    /// Token IDs in memory.
+    /// Returns token IDs in memory.
     pub fn tokens(ids: impl Into<Vec<u32>>) -> Self {
         Self::new(TextSource::Tokens(ids.into()))
     }
@@ -98,17 +98,17 @@ impl RunText {
         self.path().map(|path| path.to_string_lossy().into_owned())
     }
 
-    /// Returns the file that must not be written over; `None` for standard input and pipes.
+    /// Returns the file that must not be overwritten; `None` for standard input and pipes.
     pub(crate) fn input(&self) -> Option<PathBuf> {
         let path = self.path().filter(|path| path.as_os_str() != "-" && path.is_file());
         path.map(Path::to_owned)
     }
 
-    /// Reads and divides the text, for a model with this vocabulary.
+    /// Reads the text, tokenizes it with the vocabulary of the model, and divides it into chunks.
     pub fn read(&self, model: &Model) -> Result<Chunks> {
         let (mut tokens, bos) = self.read_tokens(model)?;
         let found = tokens.len();
-        // Chunks that are not used are not copied. A text always has two chunks.
+        // Chunks beyond the last used one are not copied. A text has at least two chunks.
         if let Some(most @ 1..) = self.most {
             let chunks = self.first.saturating_add(most).max(2);
             tokens.to_mut().truncate(chunks.saturating_mul(self.context));
@@ -122,7 +122,8 @@ impl RunText {
         part.map_err(|error| Error::from(error).replace_hint(None))
     }
 
-    /// Returns the tokens, and the token that each chunk of a text begins with, if there is one.
+    /// Returns the tokens, and the BOS token that replaces the first token of each chunk, if there is
+    /// one.
     fn read_tokens(&self, model: &Model) -> Result<(Cow<'_, [u32]>, Option<u32>)> {
         match &self.source {
             TextSource::Tokens(ids) => return Ok((ids.into(), None)),
@@ -137,8 +138,8 @@ impl RunText {
             TextSource::File(_) | TextSource::Text(_) => {}
         }
         let with_ids = |error: Error| {
-            let before = error.hint().cloned().map(Box::new);
-            error.replace_hint(Hint::TokenIds(before))
+            let first = error.hint().cloned().map(Box::new);
+            error.replace_hint(Hint::TokenIds(first))
         };
         let tokenizer = model.tokenizer().map_err(with_ids)?;
         let text = match &self.source {
@@ -149,7 +150,7 @@ impl RunText {
             TextSource::Tokens(_) => Cow::Borrowed(""),
         };
         let mut tokens = Vec::new();
-        // A model can say that it has no tokenizer.
+        // A vocabulary without a tokenizer (tokenizer.ggml.model is `none`) loads, but cannot encode.
         tokenizer.encode(&*text, &EncodeOptions::new(), &mut tokens).map_err(|error| {
             let error = Error::from(error).replace_hint(Hint::TokenIds(None));
             within(error, model)
@@ -196,8 +197,8 @@ macro_rules! run_options {
             self
         }
 
-        /// Limits the memory for intermediate results, in bytes. It limits how many chunks are
-        /// computed at once, and does not change the result.
+        /// Limits the memory for intermediate results, in bytes. This limits the number of chunks that
+        /// are computed at once, and does not change the result.
         #[must_use]
         pub fn memory(mut self, bytes: u64) -> Self {
             self.running.memory = Some(bytes);
@@ -210,8 +211,8 @@ macro_rules! run_options {
             Ok(self)
         }
 
-        /// Runs only the graph of the architecture's description, or only the one in the file. Without
-        /// it, the description is preferred.
+        /// Selects the computation graph: that of the architecture's description, or the one in the
+        /// file. By default, the description is preferred.
         #[must_use]
         pub fn graph(mut self, source: ggmill_run::GraphSource) -> Self {
             self.running.graph = Some(source);
@@ -221,7 +222,7 @@ macro_rules! run_options {
 }
 pub(crate) use run_options;
 
-/// Puts the path of a model before a message.
+/// Converts an error, and puts the path of a model before its message.
 pub(crate) fn within(error: Error, model: &Model) -> Error {
     match model.path() {
         Some(path) => error.within(path),
@@ -229,13 +230,15 @@ pub(crate) fn within(error: Error, model: &Model) -> Error {
     }
 }
 
-/// Puts the path of a model before a message, unless a callback ended the run.
+/// Converts an error, and puts the path of a model before its message, unless a callback cancelled the
+/// run.
 pub(crate) fn located(error: Error, model: &Model) -> Error {
     if error.is_cancelled() { error } else { within(error, model) }
 }
 
-/// Returns the program that runs a model: by the description of its architecture if that has a
-/// graph, else by the graph in its file, or only by one of them. Fails with a hint if there is none.
+/// Returns the program that runs a model, from the computation graph in the description of its
+/// architecture, else from the graph in its file; `only` selects one of them. Fails with a hint if
+/// there is no graph.
 pub fn find_program<'m>(
     model: &'m Model,
     catalogue: &Catalogue,
@@ -246,8 +249,8 @@ pub fn find_program<'m>(
         .map_err(|error| not_found(error, model, catalogue, only.is_none()))
 }
 
-/// Returns the program of a model by the description of its architecture. Fails with a hint if that
-/// has no graph.
+/// Returns the program that runs a model, from the description of its architecture. Fails with a hint if
+/// that has no graph.
 pub(crate) fn described_program<'m>(
     model: &'m Model,
     catalogue: &Catalogue,
@@ -274,8 +277,8 @@ fn not_found(
     within(error, model)
 }
 
-/// Returns the program that runs a model, and notes that it is the graph in the file, unless that was
-/// asked for.
+/// Returns the program that runs a model. Adds a note if it is the graph in the file and the caller did
+/// not select that.
 pub(crate) fn program_with_note<'m>(
     model: &'m Model,
     catalogue: &Catalogue,
@@ -301,7 +304,7 @@ pub fn no_graph(name: &str, catalogue: &Catalogue) -> Error {
     };
     let described = catalogue.by_name(name);
     if let Some(why) = described.and_then(Architecture::without_graph) {
-        // No description of it could have one.
+        // The operations of this architecture cannot be described, so there is no hint.
         return error(why);
     }
     let why = if described.is_some() {
@@ -309,13 +312,22 @@ pub fn no_graph(name: &str, catalogue: &Catalogue) -> Error {
     } else {
         "the architecture is unknown"
     };
-    let has_graph = |name: &&str| catalogue.by_name(name).is_some_and(Architecture::has_graph);
-    let names = catalogue.architectures().map(Architecture::name).filter(has_graph);
-    let near = near_part(name, names).filter(|near| near != name);
+    let near = near_graph(name, catalogue).filter(|near| near != name);
     error(why).with_hint(Hint::DescribeGraph(near))
 }
 
-/// Notes experts that no activations are known of.
+/// Returns the most similar name of an architecture with a computation graph.
+fn near_graph(name: &str, catalogue: &Catalogue) -> Option<String> {
+    let has_graph = |name: &str| catalogue.by_name(name).is_some_and(Architecture::has_graph);
+    let near = near_part(name, catalogue.names())?;
+    if has_graph(&near) {
+        return Some(near);
+    }
+    // Only this case parses every description.
+    near_part(name, catalogue.names().filter(|name| has_graph(name)))
+}
+
+/// Adds a note about experts without activations.
 pub(crate) fn note_unused_experts(sums: &Activations, call: &mut Call<'_>) {
     let count = sums.tensors().filter(|tensor| tensor.unused() > 0).count();
     if count > 0 {
@@ -323,7 +335,7 @@ pub(crate) fn note_unused_experts(sums: &Activations, call: &mut Call<'_>) {
     }
 }
 
-/// Returns the importance matrix of activations over this many chunks.
+/// Returns the importance matrix for activations over `chunks` chunks.
 pub(crate) fn imatrix_of(run: &ImatrixRun, sums: &Activations, chunks: usize) -> Result<Imatrix> {
     let sums = sums.tensors().map(|tensor| (tensor.name.as_str(), &*tensor.sums, &*tensor.counts));
     Ok(run.imatrix(sums, chunks)?)
@@ -349,8 +361,8 @@ pub fn read_recorded(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Re
     Recorded::read(model.core()).map_err(|error| not_recorded(&error))
 }
 
-/// Runs a model over a few tokens: those of recorded logits, or made-up ones. Returns what was found,
-/// and the facts worth knowing about the run.
+/// Runs a model over a few tokens: those of recorded logits, or generated ones. Returns the outputs, and
+/// the facts worth knowing about the run.
 ///
 /// ```no_run
 /// let model = ggmill::Model::open("model.gguf")?;

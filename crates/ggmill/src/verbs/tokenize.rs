@@ -1,4 +1,4 @@
-//! Tokenizers of models and of the files of checkpoints, and the number of tokens in files.
+//! Opening tokenizers, and counting the tokens of files.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,13 @@ use ggmill_tokenizer::{EncodeOptions, LoadOptions, Tokenizer};
 
 use crate::{Error, Hint, Note, OpenOptions, Result, read_bytes};
 
-/// The longest text, which is the limit of the tokenizer, in bytes.
+/// The maximum size of a text, in bytes: the limit of the tokenizer.
 const MAX_TEXT: u64 = i32::MAX as u64;
 
 impl OpenOptions {
     /// Opens the tokenizer of a model, or of the tokenizer files of a checkpoint: their directory, or
-    /// one of `tokenizer.json`, `tokenizer.model`, `vocab.json` and `tekken.json` by any name. `pre`
-    /// names the pre-tokenizer to use instead of its own. Returns the facts worth knowing about the
-    /// files, too.
+    /// a file in the format of `tokenizer.json`, `tokenizer.model`, `vocab.json` or `tekken.json`.
+    /// `pre` replaces its pre-tokenizer. Also returns the facts worth knowing about the files.
     pub fn open_tokenizer(
         &self,
         path: impl AsRef<Path>,
@@ -49,15 +48,14 @@ pub struct TokenCount {
     pub path: PathBuf,
     /// The number of tokens.
     pub tokens: usize,
-    /// The length of the file in bytes, when it was listed.
+    /// The length of the file in bytes when it was listed.
     pub len: u64,
-    /// The length of all files together, in bytes.
+    /// The total length of all files, in bytes.
     pub total_len: u64,
 }
 
-/// Counts the tokens of files, and of the files in directories, and calls `counted` with each count, in
-/// the order of the names. Links in a directory are not followed. `-` is standard input. The files
-/// are counted on several threads.
+/// Counts the tokens of files, and of the files in directories, on several threads. Calls `counted` with
+/// each count, in the order of the names. Links in a directory are not followed. `-` is standard input.
 pub fn count_tokens<E: From<Error>>(
     tokenizer: &Tokenizer,
     options: &EncodeOptions,
@@ -79,7 +77,7 @@ pub fn count_tokens<E: From<Error>>(
             .map(|(path, _)| read_bytes(path, MAX_TEXT))
             .collect::<Result<Vec<Vec<u8>>>>()?;
         let counts = tokenizer.count_batch(&texts, options, threads).or_else(|_| {
-            // One by one, to name the file at fault.
+            // Counted one by one, to find the file with the error.
             let count = |(text, (path, _)): (&Vec<u8>, &(PathBuf, u64))| {
                 tokenizer.count(text, options).map_err(|error| Error::from(error).at(path))
             };
@@ -92,7 +90,7 @@ pub fn count_tokens<E: From<Error>>(
     Ok(())
 }
 
-/// Returns how many of these files are read and counted at once: up to 32 MiB, and at least one.
+/// Returns the number of files to read and count at once: up to 32 MiB in total, and at least one.
 fn batch_len(files: &[(PathBuf, u64)]) -> usize {
     const MOST: u64 = 32 << 20;
     let mut sum = 0u64;

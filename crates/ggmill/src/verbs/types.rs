@@ -1,4 +1,4 @@
-//! The options that decide types, common to `quantize` and `convert`.
+//! The options for the types of tensors, common to `quantize` and `convert`.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,10 @@ use ggmill_quantize::{
 use crate::progress::Call;
 use crate::{Error, Hint, Note, Result, read_text};
 
-/// The longest file of rules, in bytes.
+/// The maximum size of a file of rules, in bytes.
 const MAX_RULES_LEN: u64 = 16 << 20;
 
-/// Which tensor gets which type, and how much each column matters.
+/// The options for the types of tensors and the importance matrix.
 #[derive(Debug, Default)]
 pub(crate) struct Types {
     pub(crate) imatrix: Option<(PathBuf, Imatrix)>,
@@ -25,7 +25,7 @@ pub(crate) struct Types {
     pub(crate) token_embedding_type: Option<GgmlType>,
     /// Rules that must match a tensor.
     pub(crate) rules: Vec<TensorType>,
-    /// Rules that may match no tensor, each list with the file it is from.
+    /// Rules that may match no tensor: lists with the files from which they were read.
     pub(crate) listed: Vec<(Option<PathBuf>, Vec<TensorType>)>,
     pub(crate) roles: Vec<(PathBuf, Vec<RoleRule>)>,
     pub(crate) overrides: Vec<Override>,
@@ -136,7 +136,7 @@ impl Types {
     }
 }
 
-/// Parses a type to quantize to: a name or number, as llama-quantize takes it.
+/// Parses a type to quantize to: a name or number, as in llama-quantize.
 pub(crate) fn target(name: &str) -> Result<Target> {
     name.parse::<Target>().map_err(|_| {
         let hint = match NearTargets::of(name) {
@@ -157,8 +157,7 @@ pub(crate) fn tensor_type(name: &str) -> Result<GgmlType> {
     })
 }
 
-/// Generates the methods for the options that decide types. The builder has a field `types` of type
-/// [`Types`].
+/// Generates the methods for the options for types. The builder has a field `types` of type [`Types`].
 macro_rules! type_options {
     () => {
         /// Weights errors by this importance matrix: a file of llama-imatrix, GGUF or `.dat`.
@@ -167,7 +166,7 @@ macro_rules! type_options {
             Ok(self)
         }
 
-        /// Uses only the entries of the importance matrix that this filter takes.
+        /// Uses only the entries of the importance matrix that the filter accepts.
         #[must_use]
         pub fn imatrix_filter(mut self, filter: ggmill_quantize::ImportanceFilter) -> Self {
             self.types.filter = filter;
@@ -181,7 +180,7 @@ macro_rules! type_options {
             self
         }
 
-        /// Does not quantize `output.weight`.
+        /// Keeps the type of `output.weight`.
         #[must_use]
         pub fn leave_output_tensor(mut self, leave: bool) -> Self {
             self.types.leave_output_tensor = leave;

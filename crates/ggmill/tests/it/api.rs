@@ -1,4 +1,4 @@
-//! The public API, as a list in the repository: a change of it is a change of `api.txt`.
+//! The public API as a list in the repository: a change of the API changes `api.txt`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -48,8 +48,8 @@ fn collect(directory: &Path, found: &mut Vec<std::path::PathBuf>) {
     }
 }
 
-/// The public items of a source file, one a line, each after the block it is in. The source is
-/// formatted, so that an indented line belongs to the block above it.
+/// Returns the public items of a source file, one per line, each after the block that contains it.
+/// The source is formatted, so an indented line belongs to the block above it.
 fn items(source: &str) -> Vec<String> {
     let mut found = Vec::new();
     let (mut block, mut is_open_enum) = (String::new(), false);
@@ -66,7 +66,7 @@ fn items(source: &str) -> Vec<String> {
                 block = format!("{}: ", text.trim_end_matches('{').trim_end());
             }
         }
-        // What another trait asks for is public without saying so.
+        // Methods of a trait implementation are public without the keyword.
         let implements = block.starts_with("impl") && block.contains(" for ");
         let is_variant = is_open_enum && indent == 4 && text.starts_with(char::is_uppercase);
         let is_variant = is_variant || is_open_enum && indent == 8;
@@ -86,7 +86,7 @@ fn items(source: &str) -> Vec<String> {
                 block = format!("{name}: ");
                 is_open_enum = text.starts_with("pub enum");
                 let item = item.trim_end_matches(['{', ';']).trim_end();
-                // The fields of these are private.
+                // The fields of these types are private.
                 found.push(item.split_once('(').map_or(item, |(item, _)| item).to_owned());
             } else {
                 let item = item.trim_end_matches(['{', ';', ',']).trim_end();

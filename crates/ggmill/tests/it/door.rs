@@ -1,4 +1,4 @@
-//! The front door: verbs, their results, and the one error.
+//! The front door: the verbs, their results, and the error.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use ggmill::core::Builder;
 use ggmill::{Error, GgmlType, Hint, MetadataBuf, Model, Note, Shape, Stage};
 
-/// A model of two matrices.
+/// Writes a model with two matrices.
 fn model(directory: &Path) -> PathBuf {
     let mut metadata = MetadataBuf::new();
     metadata.set("general.architecture", "llama");
@@ -31,7 +31,7 @@ fn an_error_has_the_size_of_a_pointer() {
 }
 
 #[test]
-fn errors_say_what_they_are_about() {
+fn errors_have_accessors() {
     let directory = tempfile::tempdir().unwrap();
     let path = model(directory.path());
     let missing = Model::open(directory.path().join("no.gguf")).unwrap_err();
@@ -56,7 +56,7 @@ fn errors_say_what_they_are_about() {
 }
 
 #[test]
-fn an_output_is_replaced_only_if_that_is_allowed() {
+fn an_output_is_replaced_only_with_overwrite() {
     let directory = tempfile::tempdir().unwrap();
     let open = Model::open(model(directory.path())).unwrap();
     let out = directory.path().join("out.gguf");
@@ -79,7 +79,7 @@ fn an_output_is_replaced_only_if_that_is_allowed() {
 }
 
 #[test]
-fn a_callback_ends_the_call_and_nothing_is_left() {
+fn a_callback_cancels_the_call_and_no_files_remain() {
     let directory = tempfile::tempdir().unwrap();
     let open = Model::open(model(directory.path())).unwrap();
     let out = directory.path().join("out.gguf");
@@ -97,11 +97,11 @@ fn a_callback_ends_the_call_and_nothing_is_left() {
 }
 
 #[test]
-fn what_only_writing_is_refused_for_can_be_planned() {
+fn a_refusal_to_write_does_not_prevent_planning() {
     let directory = tempfile::tempdir().unwrap();
     let open = Model::open(model(directory.path())).unwrap();
     let out = directory.path().join("out.gguf");
-    // Rows of 64 numbers have no type of blocks of 256, so a substitute is noted.
+    // Rows of 64 elements do not fit blocks of 256, so a substitute type is noted.
     let plan = ggmill::quantize(&open, "Q4_K_M").unwrap().plan(&out).unwrap();
     assert!(plan.refusal().is_none());
     let notes = plan.notes();

@@ -1,5 +1,5 @@
-//! The programs in `examples/`, three of which the README has: short, and right on files of both byte
-//! orders.
+//! The programs in `examples/`, three of which are in the README: they are short, and work on files
+//! of both byte orders.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use std::process::{Command, Output};
 use ggmill::core::{Builder, Writer};
 use ggmill::{Endian, GgmlType, MetadataBuf, Shape};
 
-/// The program. `cargo test` builds it with the tests; a run of these tests alone does not, and
-/// then it is built here, with settings of its own, which takes longer.
+/// Returns the path of a program. `cargo test` builds it with the tests; if only these tests are
+/// run, it is built here, with other settings, which takes longer.
 fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test
@@ -28,7 +28,7 @@ fn example(name: &str) -> PathBuf {
     program
 }
 
-/// Whether a program is newer than every source that Cargo lists for it in the file beside it.
+/// Returns `true` if a program is newer than every source that Cargo lists in its `.d` file.
 fn is_up_to_date(program: &Path) -> bool {
     let changed = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
     let (Some(built), Ok(list)) =
@@ -36,7 +36,7 @@ fn is_up_to_date(program: &Path) -> bool {
     else {
         return false;
     };
-    // A space in a path has a backslash before it.
+    // A space in a path is escaped with a backslash.
     let list = list.replace("\\ ", "\0");
     let mut sources = list.split_once(": ").map_or("", |(_, sources)| sources).split_whitespace();
     let is_older = |source: &str| {
@@ -54,7 +54,7 @@ fn run(name: &str, directory: &Path, arguments: &[&str]) -> Output {
     output
 }
 
-/// A model of two matrices, a norm and a weight, whose elements count up from 0.
+/// Returns a model with two matrices, a norm and a weight, whose elements count up from 0.
 fn model(endian: Endian) -> Vec<u8> {
     let mut metadata = MetadataBuf::new();
     metadata.set("general.architecture", "llama");
@@ -91,7 +91,7 @@ fn they_work_on_both_byte_orders() {
         assert!(told.contains("bytes, blk.0.ffn_up.weight"), "{told}");
         let small = ggmill::Model::open(directory.join("small.gguf")).unwrap();
         let tensor = small.tensor("blk.0.ffn_up.weight").unwrap();
-        // The reference writes little-endian files, and quantizes no norm.
+        // The reference writes little-endian files, and does not quantize norms.
         assert_eq!((tensor.ggml_type(), small.core().endian()), (GgmlType::Q8_0, Endian::Little));
         let near = |(value, number): (f32, u8)| (value - f32::from(number)).abs() < 0.3;
         assert!(tensor.to_f32().unwrap().into_iter().zip(0u8..).all(near), "{endian}");
@@ -121,10 +121,10 @@ fn they_work_on_a_real_checkpoint() {
     assert_eq!(small.tensor("token_embd.weight").unwrap().ggml_type(), GgmlType::Q8_0);
 }
 
-/// The README has the programs as they are tested.
+/// The README contains the programs as tested.
 #[test]
 fn the_readme_has_them() {
-    /// Lines of the longest.
+    /// The maximum number of lines of a program.
     const MAX_LEN: usize = 8;
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let readme = fs::read_to_string(root.join("README.md")).unwrap();

@@ -1,5 +1,5 @@
-//! What reads a model whole notices when the model is not one whole: half an edit, or another file
-//! halfway.
+//! Reading all data of a model detects an interrupted edit, and a file that changes during the
+//! work.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -13,7 +13,7 @@ use ggmill::pipeline::{
 };
 use ggmill::{GgmlType, Shape};
 
-/// Everything that reads all data of a model, by its name.
+/// The operations that read all data of a model, with their names.
 const READERS: [(&str, fn(&GgufCheckpoint, &mut Report<'_>) -> Result<()>); 8] = [
     ("run", |model, progress| {
         let plan = Recipe::copy_of(model)?.plan(model)?;
@@ -83,7 +83,7 @@ fn write(path: &Path) {
 }
 
 #[test]
-fn a_source_that_changes_meanwhile_is_an_error() {
+fn a_source_that_changes_during_reading_is_an_error() {
     for (name, read) in READERS {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("model.gguf");
@@ -91,7 +91,7 @@ fn a_source_that_changes_meanwhile_is_an_error() {
         let model = GgufCheckpoint::open(&path).unwrap();
         read(&model, &mut |_| ControlFlow::Continue(())).unwrap();
         let error = read(&model, &mut |_| {
-            // As long as before, and written a second later.
+            // Content of the same length, written a second later.
             let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
             file.set_modified(SystemTime::now() + Duration::from_secs(1)).unwrap();
             ControlFlow::Continue(())
@@ -104,7 +104,7 @@ fn a_source_that_changes_meanwhile_is_an_error() {
 }
 
 #[test]
-fn half_an_edit_is_not_read() {
+fn a_file_with_an_interrupted_edit_is_not_read() {
     for (name, read) in READERS {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("model.gguf");
@@ -124,9 +124,9 @@ fn half_an_edit_is_not_read() {
     }
 }
 
-/// What the reader knows of an error is not lost on the way to those who use what it reads.
+/// The kind of a read error is preserved through the layers above.
 #[test]
-fn a_source_that_ends_too_early_is_told_apart() {
+fn a_truncated_source_has_its_own_kind() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("model.gguf");
     write(&path);
@@ -139,7 +139,7 @@ fn a_source_that_ends_too_early_is_told_apart() {
         GgufCheckpoint::open(directory.path().join("absent.gguf")).unwrap_err().kind(),
         ErrorKind::Io
     );
-    // In memory nothing is named, and nothing else is different.
+    // In memory there is no path; everything else is equal.
     let bytes = fs::read(&path).unwrap();
     assert_eq!(Model::open(bytes).unwrap_err().kind(), ggmill::core::ErrorKind::Truncated);
 }

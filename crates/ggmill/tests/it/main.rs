@@ -1,4 +1,4 @@
-//! The facade: a program like that of the README, run on the file the README's command makes.
+//! The facade: a program like that of the README, run on the file of the README's command.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -57,12 +57,12 @@ fn from_a_checkpoint_to_a_row_of_numbers() {
     let norm = model.tensor("output_norm.weight").unwrap();
     let values = ggmill::quant::read_f32(&model, &norm).unwrap();
     assert_eq!(norm.ggml_type(), GgmlType::F32);
-    // The trained norm of the last layer: close to one, and no number left out.
+    // The trained norm of the last layer: values close to one, none missing.
     assert_eq!(values.len(), 64);
     assert!(values.iter().all(|value| (0.5..20.0).contains(value)), "{values:?}");
 }
 
-/// The values of a tensor are those that were written, whatever the byte order of the file.
+/// The values of a tensor do not depend on the byte order of the file.
 #[test]
 fn values_do_not_depend_on_the_byte_order() {
     use ggmill::core::{Builder, Model};

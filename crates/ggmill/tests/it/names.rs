@@ -1,4 +1,4 @@
-//! The names of the kinds of errors, which programs in other languages go by: none may change.
+//! The names of error kinds, which programs in other languages rely on: none may change.
 
 use ggmill::{arch, check::Profile, io, pipeline, quant, template, tokenizer};
 
@@ -21,7 +21,7 @@ fn kinds_of_errors_have_names_that_do_not_change() {
     ];
     for (kind, name) in core {
         assert_eq!(kind.name(), name);
-        // What went wrong within is what the caller of an outer crate has to know.
+        // An error that wraps another has the name of the inner kind.
         assert_eq!(io::ErrorKind::Format(kind).name(), name);
         assert_eq!(quant::ErrorKind::Read(kind).name(), name);
     }

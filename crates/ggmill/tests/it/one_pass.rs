@@ -1,5 +1,5 @@
-//! Convert, merge an adapter, quantize, split: one plan and one pass, and what the steps one by one
-//! give.
+//! Convert, merge an adapter, quantize, split: one plan and one pass, which give the same bytes as
+//! the single steps.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -16,7 +16,7 @@ use ggmill::{FileType, GgmlType, Shape};
 
 const MERGED: &[u8] = b"blk.1.attn_q.weight";
 
-/// A low-rank change of a matrix of 64 by 64.
+/// Returns a low-rank change of a matrix of 64 by 64.
 fn adapter() -> MemorySource {
     let mut source = MemorySource::new();
     let numbers = |count: u32, step: f32| {
@@ -29,7 +29,7 @@ fn adapter() -> MemorySource {
     source
 }
 
-/// Adds the change to the tensor it is for, which keeps its type.
+/// Adds the change to its tensor, which keeps its type.
 fn merge(mut recipe: Recipe, sources: &Joined<'_>) -> Result<Recipe> {
     let [a, b] = ["lora_a", "lora_b"].map(|name| Expression::named(sources, name));
     let delta = a?.matmul(&b?)?.mul(2.0)?;
@@ -50,7 +50,7 @@ fn written(recipe: Recipe, source: &dyn Checkpoint) -> Vec<u8> {
 }
 
 #[test]
-fn one_pass_gives_what_its_steps_give() {
+fn one_pass_equals_its_steps() {
     let directory =
         Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../ggmill-testdata/real/tinystories260K"));
     let checkpoint = CheckpointDirectory::open(directory).unwrap();

@@ -1,5 +1,5 @@
-//! Checkpoints whose weights are packed already, quantized in one pass: what converting them to
-//! their own type and quantizing that gives.
+//! Checkpoints with packed weights, quantized in one pass: the same bytes as converting them to
+//! their own type and quantizing the result.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -63,7 +63,7 @@ impl Packed {
         Self { config, tensors: Vec::new(), data: Vec::new(), files: BTreeMap::new() }
     }
 
-    /// Adds a tensor, of these dimensions in stored order, whose bytes are these again and again.
+    /// Adds a tensor with these dimensions in stored order, filled by repeating `bytes`.
     fn add(
         &mut self,
         name: &str,
@@ -79,10 +79,10 @@ impl Packed {
         self.tensors.push(of.1.map_or(tensor.clone(), |stored| tensor.with_stored_type(stored)));
     }
 
-    /// The whole model: matrices by `pack`, the others in BF16.
+    /// Adds the whole model: matrices by `pack`, the other tensors in BF16.
     fn model(quantization: &Value, pack: impl Fn(&mut Self, &str, u64, u64)) -> Self {
         let mut this = Self::new(quantization);
-        // Values of about a half, and never NaN.
+        // Values of about 0.5, never NaN.
         let halves: Vec<u8> = (0..254u8).flat_map(|i| [i, 0x3e | i << 7]).collect();
         let plain = (GgmlType::BF16, None);
         this.add("model.embed_tokens.weight", plain, &[256, 96], &halves);
@@ -118,7 +118,7 @@ fn written(recipe: Recipe, source: &dyn Checkpoint) -> Vec<u8> {
         .unwrap()
 }
 
-/// Checks the law, and returns the quantized file.
+/// Checks that both ways give the same bytes, and returns the quantized file.
 fn one_pass(checkpoint: &Packed, own: FileType) -> Vec<u8> {
     assert_eq!(own_type(checkpoint), own);
     let catalogue = Catalogue::new();
@@ -140,7 +140,7 @@ fn type_of(file: &[u8], name: &str) -> GgmlType {
     Header::parse(file).unwrap().tensor(name).unwrap().ggml_type()
 }
 
-/// Bytes without a pattern.
+/// Returns pseudorandom bytes.
 fn noise(seed: u32) -> Vec<u8> {
     (0..997u32).map(|i| ((i + seed).wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
@@ -181,7 +181,7 @@ fn gptq_is_quantized_from_f32() {
     assert_eq!(type_of(&file, "blk.0.ffn_up.weight"), GgmlType::Q4_K);
 }
 
-/// Mixtures keep the blocks, and their factors.
+/// Mixtures keep the NVFP4 blocks and their scales.
 #[test]
 fn nvfp4_is_kept() {
     let config = json!({ "quant_method": "modelopt", "quant_algo": "NVFP4" });

@@ -1,4 +1,5 @@
-//! The verbs that read models and write none: measuring, estimating, rendering, listing, indexing.
+//! The verbs that read models and do not write them: measuring, estimating, rendering, listing,
+//! indexing.
 
 use std::ops::ControlFlow;
 
@@ -6,7 +7,7 @@ use ggmill::core::Builder;
 use ggmill::quantize::ImatrixForm;
 use ggmill::{Error, Hint, MetadataBuf, Model, Note, OpenOptions, RunText, Templates};
 
-/// A small trained model, converted.
+/// Returns a small trained model, converted.
 fn trained(directory: &std::path::Path) -> Model {
     let path = directory.join("tiny.gguf");
     let checkpoint = ggmill_testdata::real("tinystories260K");
@@ -14,7 +15,7 @@ fn trained(directory: &std::path::Path) -> Model {
     Model::open(&path).unwrap()
 }
 
-/// A model without tensors.
+/// Returns a model without tensors.
 fn header(set: impl FnOnce(&mut MetadataBuf)) -> Model {
     let mut metadata = MetadataBuf::new();
     set(&mut metadata);
@@ -120,7 +121,7 @@ fn conversations_are_rendered() {
 }
 
 #[test]
-fn values_are_read_by_key_and_place() {
+fn values_are_read_by_key_and_index() {
     let model = header(|metadata| {
         metadata.set("general.name", "tiny");
         metadata.set("x.list", vec![7u32, 8]);

@@ -1,6 +1,6 @@
-//! Tokenizers made of the files that others publish give the IDs that the libraries of these files
-//! give: those of the shared data, `tokenizer/kitoken` and `tokenizer/rwkv`, where its manifest says
-//! how they were recorded. Each difference has its reason.
+//! Tokenizers from published files give the IDs of the libraries that these files are for: the
+//! shared data in `tokenizer/kitoken` and `tokenizer/rwkv`, whose manifest documents how it was
+//! recorded. Every difference has a reason.
 
 use std::path::Path;
 
@@ -8,15 +8,15 @@ use ggmill::convert::{TokenizerFiles, convert_tokenizer};
 use ggmill::tokenizer::{EncodeOptions, Tokenizer};
 use ggmill_testdata::shared;
 
-/// A vocabulary, its IDs as another library gives them, and why texts have others here.
+/// A vocabulary, its IDs from another library, and the texts that differ.
 struct Case {
     vocabulary: &'static str,
     pre: Option<&'static str>,
-    /// The directory of the recorded IDs, and what their names end with.
+    /// The directory of the recorded IDs, and the end of their file names.
     recorded: [&'static str; 2],
-    /// Whether special tokens were recognised.
+    /// If true, special tokens were recognized.
     special: bool,
-    /// The texts that differ, by how they begin, and why.
+    /// The texts that differ, by their beginning, and the reason.
     differ: &'static [(&'static str, &'static str)],
 }
 
@@ -94,7 +94,7 @@ const CASES: [Case; 10] = [
             "llama.cpp finds the text of token 0, which the vocabulary of the library lacks",
         )],
     },
-    // The files of torchtune have no recorded IDs.
+    // There are no recorded IDs for the files of torchtune.
     Case {
         vocabulary: "tokenizer/torchtune/tiktoken_small.model",
         pre: Some("llama-bpe"),
@@ -111,7 +111,7 @@ fn tokenizer(path: &Path, pre: Option<&str>) -> Tokenizer {
     }
 }
 
-/// The texts of a kind: lines with three escapes, or one text.
+/// Returns the texts of a kind: lines with three escapes, or one text.
 fn texts(kind: &str) -> Vec<String> {
     let path = shared(&format!("tokenizer/kitoken/{kind}_input.txt")).unwrap();
     let text = std::fs::read_to_string(path).unwrap();
@@ -120,7 +120,7 @@ fn texts(kind: &str) -> Vec<String> {
 }
 
 #[test]
-fn vocabularies_of_others_give_the_ids_of_their_libraries() {
+fn published_vocabularies_give_the_ids_of_their_libraries() {
     if shared("tokenizer/kitoken").is_none() {
         return;
     }
@@ -133,7 +133,7 @@ fn vocabularies_of_others_give_the_ids_of_their_libraries() {
             continue;
         }
         let mut differ = Vec::new();
-        // The third text of each vocabulary takes a minute in all.
+        // The third text of each vocabulary is skipped: together they take a minute.
         for kind in ["small", "mixed"] {
             let [directory, end] = case.recorded;
             let path = shared(&format!("{directory}/{kind}_tokens_{end}.txt")).unwrap();

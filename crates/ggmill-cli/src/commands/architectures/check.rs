@@ -11,8 +11,8 @@ use ggmill_core::{FileType, MetadataBuf, RawStr, keys};
 use serde_json::Value as Json;
 
 use crate::console::Console;
+use crate::files::shown;
 use crate::outcome::{Failure, Status};
-use crate::paths::shown;
 
 /// The longest configuration.
 const MAX_CONFIG: u64 = 4 << 20;

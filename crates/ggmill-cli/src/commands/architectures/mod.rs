@@ -1,4 +1,4 @@
-//! `ggmill architectures`: what checkpoints are converted to.
+//! `ggmill architectures`: the supported architectures and their model classes.
 
 mod check;
 mod new;
@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use ggmill_core::RawStr;
 use ggmill_inspect::{architectures, text};
 
-use crate::arch_file::catalogue;
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
 
@@ -55,7 +54,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         Some(Command::New(args)) => return new::run(args, console),
         None => {}
     }
-    let catalogue = catalogue(&args.arch_file)?;
+    let catalogue = ggmill::catalogue(&args.arch_file)?;
     let found = architectures::listed(&catalogue, args.filter.as_deref());
     if let Some(filter) = args.filter.as_deref().filter(|_| found.is_empty()) {
         let all = architectures::listed(&catalogue, None);

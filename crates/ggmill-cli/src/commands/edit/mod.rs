@@ -1,26 +1,25 @@
-//! `ggmill edit`: change what a file says, in place where that is safe.
-
-mod options;
-mod report;
+//! `ggmill edit`: changes the metadata of a file, in place where that is safe; and `ggmill
+//! set-metadata`, the command line of gguf-py's `gguf_set_metadata.py`.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use ggmill::{EditSummary, FileEdit, Hint};
+use ggmill::{EditSummary, FileEdit, Hint, PlannedEdit};
 use ggmill_core::RawStr;
 use ggmill_edit::Edit;
 use ggmill_io::Recovery;
 use serde_json::json;
 
-use self::options::Typed;
+use self::options::EditOptions;
 use self::report::Report;
 use crate::console::Console;
+use crate::files::{refuse_input, refuse_interrupted, refuse_stream, shown};
 use crate::outcome::{Failure, Status};
-use crate::outputs::{refuse_interrupted, refuse_stream};
-use crate::paths::shown;
 use crate::progress::{Bars, with_bars};
 use crate::remote;
-use crate::source::refuse_input;
+
+mod options;
+mod report;
 
 /// Change the metadata of a GGUF file, in place where that is safe
 #[derive(Debug, clap::Args)]
@@ -58,7 +57,7 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
-    edits: Typed,
+    edits: EditOptions,
     /// Write the computation graph of the model into the file, so that a program can run it without
     /// knowing its architecture
     #[arg(long)]
@@ -91,23 +90,18 @@ pub(crate) struct Args {
     /// Write the result as JSON
     #[arg(long)]
     json: bool,
-    /// Whether the options are spelt as another tool has them, which takes some without effect.
+    /// If true, the arguments are those of `set-metadata`, where `--force` is accepted even if it has
+    /// no effect.
     #[arg(skip)]
-    is_of_other_tool: bool,
+    is_set_metadata: bool,
 }
 
 impl Args {
-    /// As if one key of one file were to be set.
-    pub(crate) fn set_one(
-        file: PathBuf,
-        key: &str,
-        value: &str,
-        dry_run: bool,
-        force: bool,
-    ) -> Self {
+    /// Returns the arguments of `ggmill set-metadata`, which sets one key of one file.
+    fn set_one(file: PathBuf, key: &str, value: &str, dry_run: bool, force: bool) -> Self {
         Self {
             files: vec![file],
-            edits: Typed::one(key, value),
+            edits: EditOptions::one(key, value),
             add_graph: false,
             arch_file: Vec::new(),
             output: None,
@@ -118,7 +112,7 @@ impl Args {
             recover: false,
             dry_run,
             json: false,
-            is_of_other_tool: true,
+            is_set_metadata: true,
         }
     }
 }
@@ -137,7 +131,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         return Err(Failure::new(message).with_hint(Some(hint)));
     }
     if edits.is_empty() && !args.no_padding && !args.add_graph {
-        // As gguf-set-metadata is called.
+        // The arguments of gguf-set-metadata.
         let hint = match &*args.files {
             [file, key, _] if !key.exists() => {
                 format!("`ggmill edit {} --set {}=VALUE` sets a key", shown(file), shown(key))
@@ -156,20 +150,20 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             let message = format!("{}: no such file; no file was edited", shown(absent));
             return Err(Failure::new(message).with_hint(Some(hint)));
         }
-        refuse_unasked(args)?;
+        require_in_place(args)?;
         return each(args, console, |file| in_place(args, file, &edits, console));
     };
     let [file] = &*args.files else {
         return Err(Failure::new("-o writes the edited copy of only one file")
             .with_hint(Some("--in-place edits several files".to_owned())));
     };
-    let told = copy(args, file, output, &edits, console)?;
-    print(args, &told, console)
+    let report = copy(args, file, output, &edits, console)?;
+    print(args, &report, console)
 }
 
-/// Refuses to edit several files in place unless that was asked for: the last of them is an output
-/// to those who come from programs that take IN and OUT.
-fn refuse_unasked(args: &Args) -> Result<(), Failure> {
+/// Fails for several files without `--in-place`: other tools take IN and OUT, so the last file may be
+/// meant as the output.
+fn require_in_place(args: &Args) -> Result<(), Failure> {
     let copy = match &*args.files {
         [_] => return Ok(()),
         _ if args.in_place => return Ok(()),
@@ -182,7 +176,7 @@ fn refuse_unasked(args: &Args) -> Result<(), Failure> {
     Err(Failure::new(message).with_hint(Some(format!("{copy}--in-place edits each of them"))))
 }
 
-/// Goes through the files, and through with them when one fails.
+/// Edits each file, continues after a failure, and prints the JSON reports.
 fn each(
     args: &Args,
     console: Console,
@@ -191,39 +185,39 @@ fn each(
     if let [file] = &*args.files {
         return print(args, &edit(file)?, console);
     }
-    let (mut told, mut failed) = (Vec::new(), 0usize);
+    let (mut reports, mut failed) = (Vec::new(), 0usize);
     for file in &args.files {
         match edit(file) {
-            Ok(one) => told.push(one),
+            Ok(report) => reports.push(report),
             Err(Failure::Closed) => return Err(Failure::Closed),
             Err(failure) => {
                 if let Failure::Refused { message, .. } = &failure {
                     let file = file.to_string_lossy();
-                    told.push(json!({ "file": file, "error": message }));
+                    reports.push(json!({ "file": file, "error": message }));
                 }
                 console.error(&failure);
                 failed += 1;
             }
         }
     }
-    print(args, &json!({ "schema": "ggmill.edits/1", "files": told }), console)?;
+    print(args, &json!({ "schema": "ggmill.edits/1", "files": reports }), console)?;
     if failed == 0 {
         return Ok(Status::Fine);
     }
     Err(Failure::new(format_args!("{failed} of {} files failed", args.files.len())))
 }
 
-fn print(args: &Args, told: &serde_json::Value, console: Console) -> Result<Status, Failure> {
-    if args.json && !told.is_null() {
+fn print(args: &Args, report: &serde_json::Value, console: Console) -> Result<Status, Failure> {
+    if args.json && !report.is_null() {
         let mut out = console.bytes();
-        ggmill_text::json::write_pretty(&mut out, told)?;
+        ggmill_text::json::write_pretty(&mut out, report)?;
         out.flush()?;
     }
     Ok(Status::Fine)
 }
 
-/// Whether an edit sets a chat template.
-fn is_of_template(edit: &Edit) -> bool {
+/// Returns `true` if an edit sets a chat template.
+fn sets_template(edit: &Edit) -> bool {
     matches!(edit, Edit::Set { key, .. }
         if key.starts_with(ggmill_core::keys::TOKENIZER_CHAT_TEMPLATE))
 }
@@ -231,19 +225,16 @@ fn is_of_template(edit: &Edit) -> bool {
 fn recover(file: &Path, console: Console) -> Result<(), Failure> {
     let found = ggmill::recover(file).map_err(refused)?;
     let mut out = console.text();
-    writeln!(out, "{}: {}", shown(file), recovered(found))?;
-    Ok(out.flush()?)
-}
-
-fn recovered(found: Recovery) -> &'static str {
-    match found {
+    let outcome = match found {
         Recovery::Nothing => "no edit was interrupted",
         Recovery::Finished => "the interrupted edit was completed",
         Recovery::Undone => "the interrupted edit had changed nothing and was discarded",
-    }
+    };
+    writeln!(out, "{}: {outcome}", shown(file))?;
+    Ok(out.flush()?)
 }
 
-/// The call of the library that the arguments ask for.
+/// Returns the edit of a file with the options of the arguments.
 fn builder<'a>(
     args: &Args,
     file: &Path,
@@ -262,7 +253,7 @@ fn builder<'a>(
     Ok(with_bars!(builder, bars))
 }
 
-/// Edits the file itself.
+/// Edits the file itself, and returns the report as JSON.
 fn in_place(
     args: &Args,
     file: &Path,
@@ -275,17 +266,10 @@ fn in_place(
     let bars = Bars::new(console);
     let planned = builder(args, file, edits, &bars)?.plan().map_err(refused)?;
     check_plan(args, edits, &planned)?;
-    if args.dry_run {
-        let told = Report(&planned).tell(args.json, console)?;
-        planned.check_outputs()?;
-        return Ok(told);
-    }
-    let summary = planned.apply().map_err(refused)?;
-    bars.clear();
-    Report(&summary).tell(args.json, console)
+    finish(args, planned, &bars, console)
 }
 
-/// Writes an edited copy.
+/// Writes an edited copy, and returns the report as JSON.
 fn copy(
     args: &Args,
     file: &Path,
@@ -299,34 +283,44 @@ fn copy(
     let builder = builder(args, file, edits, &bars)?.inputs(args.edits.files());
     let planned = builder.plan_copy(output).map_err(refused)?;
     check_plan(args, edits, &planned)?;
+    finish(args, planned, &bars, console)
+}
+
+/// Makes a planned edit unless it is a dry run, and prints the report, which is returned as JSON.
+fn finish(
+    args: &Args,
+    planned: PlannedEdit<'_>,
+    bars: &Bars,
+    console: Console,
+) -> Result<serde_json::Value, Failure> {
     if args.dry_run {
-        let told = Report(&planned).tell(args.json, console)?;
+        let report = Report(&planned).print(args.json, console)?;
         planned.check_outputs()?;
-        return Ok(told);
+        return Ok(report);
     }
     let summary = planned.apply().map_err(refused)?;
     bars.clear();
-    Report(&summary).tell(args.json, console)
+    Report(&summary).print(args.json, console)
 }
 
-/// Refuses options that do not fit the edit.
+/// Fails for `--force` without an effect, and for a new key in `set-metadata`.
 fn check_plan(args: &Args, edits: &[Edit], planned: &EditSummary) -> Result<(), Failure> {
     let force_has_effect = args.output.is_some()
         || planned.has_misspelled_keys()
         || !planned.findings().new_errors.is_empty()
-        || edits.iter().any(is_of_template)
-        || args.is_of_other_tool
+        || edits.iter().any(sets_template)
+        || args.is_set_metadata
         || args.no_check;
     if args.force && !force_has_effect {
         let what = "--force applies only to --output, keys that look misspelled, chat templates, \
                     and edits that cause errors";
         return Err(Failure::new(what));
     }
-    if args.is_of_other_tool
+    if args.is_set_metadata
         && !args.force
         && let Some(key) = planned.new_keys().next()
     {
-        // gguf-set-metadata refuses it, too, and a new key is often a misspelled one.
+        // gguf-set-metadata rejects new keys, too: a new key is often a misspelled one.
         let file = shown(planned.path());
         let hint = format!("`ggmill edit {file} --set {key}=VALUE` adds a key");
         let message = format_args!("{file}: there is no key {key:?}");
@@ -335,7 +329,7 @@ fn check_plan(args: &Args, edits: &[Edit], planned: &EditSummary) -> Result<(), 
     Ok(())
 }
 
-/// An error of an edit, with its hint in terms of the options of this command.
+/// Converts an error of an edit. Its hint names options of this command.
 fn refused(error: ggmill::Error) -> Failure {
     let path = error.path().map(|path| shown(path).to_string()).unwrap_or_default();
     let (message, hint) = (error.to_string(), error.hint().cloned());
@@ -354,4 +348,27 @@ fn refused(error: ggmill::Error) -> Failure {
         _ => return Failure::from(error),
     };
     Failure::new(message).with_hint(Some(hint))
+}
+
+/// Set one key, as `ggmill edit FILE --set KEY=VALUE`
+#[derive(Debug, clap::Args)]
+pub(crate) struct SetMetadataArgs {
+    /// The file
+    file: PathBuf,
+    /// The key
+    key: String,
+    /// The value
+    #[arg(allow_hyphen_values = true)]
+    value: String,
+    /// Print what would happen, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Make an edit that would be refused
+    #[arg(long, hide = true)]
+    force: bool,
+}
+
+pub(crate) fn run_set_metadata(args: SetMetadataArgs, console: Console) -> Result<Status, Failure> {
+    let SetMetadataArgs { file, key, value, dry_run, force } = args;
+    run(&Args::set_one(file, &key, &value, dry_run, force), console)
 }

@@ -1,30 +1,31 @@
-//! The options that make edits.
+//! The options that specify edits. They are parsed from one table, so that edits keep their order
+//! across options.
 
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, FromArgMatches};
+use ggmill::read_text;
 use ggmill_core::{RawStr, keys};
 use ggmill_edit::{Edit, EditValue};
 
+use crate::files::shown;
 use crate::outcome::Failure;
-use crate::paths::shown;
-use crate::text_file::read_text;
 
-/// The longest file that is read whole to become a value.
+/// The maximum size of a file that becomes a value, in bytes.
 const MAX_INPUT: u64 = 1 << 30;
 
-/// Edits as they are typed, in order across options.
+/// The options that specify edits, with their values, in the order of the command line.
 #[derive(Debug, Default)]
-pub(super) struct Typed(Vec<(&'static EditOption, String)>);
+pub(super) struct EditOptions(Vec<(&'static EditOption, String)>);
 
-/// An option that makes edits.
+/// An option that specifies edits.
 #[derive(Debug)]
 struct EditOption {
     name: &'static str,
-    /// Its names in other tools.
+    /// The names of the option in other tools.
     aliases: &'static [&'static str],
     value_name: &'static str,
-    /// None for what is only known to those who come from another tool.
+    /// `None` for a hidden option, which exists for users of another tool.
     help: Option<&'static str>,
     edits: fn(&str) -> Result<Vec<Edit>, Failure>,
 }
@@ -116,7 +117,7 @@ static OPTIONS: [EditOption; 11] = [
     },
 ];
 
-impl clap::Args for Typed {
+impl clap::Args for EditOptions {
     fn augment_args(command: clap::Command) -> clap::Command {
         OPTIONS.iter().fold(command, |command, option| {
             let arg = Arg::new(option.name)
@@ -135,7 +136,7 @@ impl clap::Args for Typed {
     }
 }
 
-impl FromArgMatches for Typed {
+impl FromArgMatches for EditOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut found = Vec::new();
         for option in &OPTIONS {
@@ -146,10 +147,10 @@ impl FromArgMatches for Typed {
                     .into_iter()
                     .flatten()
                     .zip(values)
-                    .map(|(place, value)| (place, option, value.clone())),
+                    .map(|(index, value)| (index, option, value.clone())),
             );
         }
-        found.sort_by_key(|(place, ..)| *place);
+        found.sort_by_key(|(index, ..)| *index);
         Ok(Self(found.into_iter().map(|(_, option, value)| (option, value)).collect()))
     }
 
@@ -159,13 +160,13 @@ impl FromArgMatches for Typed {
     }
 }
 
-impl Typed {
-    /// As if a key had been set by an option.
+impl EditOptions {
+    /// Returns the option `--set KEY=VALUE`.
     pub(super) fn one(key: &str, value: &str) -> Self {
         Self(vec![(&OPTIONS[0], format!("{key}={value}"))])
     }
 
-    /// The files that values come from; `-` is standard input.
+    /// Returns the files that values are read from; `-` is standard input.
     pub(super) fn files(&self) -> impl Iterator<Item = PathBuf> {
         self.0.iter().filter_map(|(option, value)| match option.value_name {
             "FILE" if option.name == CHAT_TEMPLATE && is_template_text(value) => None,
@@ -174,7 +175,7 @@ impl Typed {
         })
     }
 
-    /// Reads what values come from, once for however many files are edited.
+    /// Returns the edits. Files with values are read once, even if several files are edited.
     pub(super) fn edits(&self) -> Result<Vec<Edit>, Failure> {
         if self.files().filter(|file| file.as_os_str() == "-").count() > 1 {
             return Err(Failure::new("-: standard input can be used for only one value"));
@@ -193,7 +194,7 @@ fn misuse(option: &str, value: &str, why: impl std::fmt::Display) -> Failure {
 
 fn set(text: &str) -> Result<Vec<Edit>, Failure> {
     let mut edit = Edit::parse_set(text).map_err(|why| {
-        // As gguf-set-metadata takes it, in two arguments.
+        // gguf-set-metadata takes the key and the value as two arguments.
         let hint = (!text.contains('=')).then(|| format!("--set {}=VALUE", RawStr::from(text)));
         misuse("set", text, why).with_hint(hint)
     })?;
@@ -204,7 +205,7 @@ fn set(text: &str) -> Result<Vec<Edit>, Failure> {
         *value = if rest.starts_with('@') {
             EditValue::Text(rest.to_owned())
         } else {
-            EditValue::Content(read_text(Path::new(rest), MAX_INPUT)?)
+            EditValue::Content(read_text(rest, MAX_INPUT)?)
         };
     }
     Ok(vec![edit])
@@ -220,23 +221,23 @@ fn rename(text: &str) -> Result<Vec<Edit>, Failure> {
     Ok(vec![Edit::Rename { from: from.to_owned(), to: to.to_owned() }])
 }
 
-/// Whether an argument is a template itself, and not the name of a file that exists.
-fn is_template_text(given: &str) -> bool {
-    let is_text = ["{{", "{%", "{#", "[{"].iter().any(|mark| given.contains(mark));
-    is_text && !Path::new(given).exists()
+/// Returns `true` if an argument is the text of a template, not the name of an existing file.
+fn is_template_text(arg: &str) -> bool {
+    let is_text = ["{{", "{%", "{#", "[{"].iter().any(|mark| arg.contains(mark));
+    is_text && !Path::new(arg).exists()
 }
 
-/// A template in a file, or, as other tools take it, in the argument itself.
-fn chat_template(given: &str) -> Result<Vec<Edit>, Failure> {
-    let (name, text) = if is_template_text(given) {
-        ("--chat-template".to_owned(), given.to_owned())
+/// Sets the template in a file, or in the argument itself, as other tools accept it.
+fn chat_template(arg: &str) -> Result<Vec<Edit>, Failure> {
+    let (name, text) = if is_template_text(arg) {
+        ("--chat-template".to_owned(), arg.to_owned())
     } else {
-        (shown(Path::new(given)).to_string(), read_text(Path::new(given), MAX_INPUT)?)
+        (shown(Path::new(arg)).to_string(), read_text(arg, MAX_INPUT)?)
     };
     Edit::chat_template(&text).map_err(|error| Failure::new(format_args!("{name}: {error}")))
 }
 
-/// The two sides of ROLE=VALUE.
+/// Splits ROLE=VALUE.
 fn role_and<'a>(option: &str, text: &'a str, example: &str) -> Result<(&'a str, &'a str), Failure> {
     text.split_once('=').ok_or_else(|| {
         let role = RawStr::from(text);
@@ -257,6 +258,6 @@ fn special_token_by_id(text: &str) -> Result<Vec<Edit>, Failure> {
 }
 
 fn tokens_from(file: &str) -> Result<Vec<Edit>, Failure> {
-    let text = read_text(Path::new(file), MAX_INPUT)?;
+    let text = read_text(file, MAX_INPUT)?;
     Ok(vec![Edit::tokens_from(&text)])
 }

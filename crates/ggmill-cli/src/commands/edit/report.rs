@@ -8,23 +8,22 @@ use ggmill_core::{RawStr, Value};
 use ggmill_edit::{EditMethod, FILLER_KEY, KeyChange};
 use serde_json::json;
 
-use crate::console::Console;
-use crate::counted::counted;
+use crate::console::{Console, counted};
+use crate::files::shown;
 use crate::outcome::Failure;
-use crate::paths::shown;
 
-/// Characters of a value shown.
-const SHOWN: usize = 60;
-/// Findings shown.
-const MOST_FINDINGS: usize = 10;
+/// The maximum number of characters of a value that are shown.
+const MAX_CHARS: usize = 60;
+/// The maximum number of findings that are shown.
+const MAX_FINDINGS: usize = 10;
 
-/// The summary of the changes.
+/// An edit that was made or planned, to be reported.
 pub(super) struct Report<'a>(pub(super) &'a EditSummary);
 
 impl Report<'_> {
-    /// The changes and what became of the file, and on standard error what a person should know.
-    /// Gives what it says as JSON.
-    pub(super) fn tell(&self, json: bool, console: Console) -> Result<serde_json::Value, Failure> {
+    /// Prints the notes and findings, and the changes as text unless `json` is set. Returns the report
+    /// as JSON.
+    pub(super) fn print(&self, json: bool, console: Console) -> Result<serde_json::Value, Failure> {
         if !json {
             let mut out = console.text();
             self.text(&mut out)?;
@@ -33,11 +32,11 @@ impl Report<'_> {
         for note in self.0.edited().notes() {
             console.note(note);
         }
-        self.tell_findings(console);
+        self.print_findings(console);
         Ok(self.json())
     }
 
-    fn tell_findings(&self, console: Console) {
+    fn print_findings(&self, console: Console) {
         for misspelled in &self.0.findings().misspelled {
             console.warn(format_args!(
                 "key {:?}: did you mean {}?",
@@ -45,22 +44,22 @@ impl Report<'_> {
                 RawStr::from(&*misspelled.meant)
             ));
         }
-        let found: Vec<_> = self.found().collect();
-        for diagnostic in found.iter().copied().take(MOST_FINDINGS) {
+        let found: Vec<_> = self.diagnostics().collect();
+        for diagnostic in found.iter().copied().take(MAX_FINDINGS) {
             let Diagnostic { rule, severity, subject, message, help, .. } = diagnostic;
-            let said = format!("{subject}: {message} ({}: {})", rule.code, rule.summary);
+            let text = format!("{subject}: {message} ({}: {})", rule.code, rule.summary);
             match severity {
-                Severity::Note => console.note(said),
-                _ => console.warn(format_args!("{said}\n  {help}")),
+                Severity::Note => console.note(text),
+                _ => console.warn(format_args!("{text}\n  {help}")),
             }
         }
-        if let Some(more) = found.len().checked_sub(MOST_FINDINGS).filter(|&more| more > 0) {
+        if let Some(more) = found.len().checked_sub(MAX_FINDINGS).filter(|&more| more > 0) {
             console.warn(format_args!("and {more} more; `ggmill check` shows all"));
         }
     }
 
-    /// The findings, worst first.
-    fn found(&self) -> impl Iterator<Item = &Diagnostic> {
+    /// Returns the findings, new errors first.
+    fn diagnostics(&self) -> impl Iterator<Item = &Diagnostic> {
         self.0.findings().new_errors.iter().chain(&self.0.findings().diagnostics)
     }
 
@@ -70,10 +69,10 @@ impl Report<'_> {
             let (before, after) = self.values(change);
             match (before, after) {
                 (Some(before), Some(after)) => {
-                    writeln!(out, "~ {key}  {} → {}", Brief(&before), Brief(&after))?;
+                    writeln!(out, "~ {key}  {} → {}", ShortValue(&before), ShortValue(&after))?;
                 }
-                (None, Some(after)) => writeln!(out, "+ {key}  {}", Brief(&after))?,
-                (Some(before), None) => writeln!(out, "- {key}  {}", Brief(&before))?,
+                (None, Some(after)) => writeln!(out, "+ {key}  {}", ShortValue(&after))?,
+                (Some(before), None) => writeln!(out, "- {key}  {}", ShortValue(&before))?,
                 (None, None) => {}
             }
         }
@@ -109,7 +108,7 @@ impl Report<'_> {
         }
     }
 
-    /// Bytes written to the file or its copy.
+    /// Returns the number of bytes that are written to the file or its copy.
     fn bytes_written(&self) -> u64 {
         match self.0.method() {
             EditMethod::InPlace | EditMethod::Insert(_) | EditMethod::Unchanged => {
@@ -119,9 +118,9 @@ impl Report<'_> {
         }
     }
 
-    /// `docs/formats/edit.md`.
+    /// Returns the report as JSON: see `docs/formats/edit.md`.
     fn json(&self) -> serde_json::Value {
-        let (way, inserted) = match self.0.method() {
+        let (method, inserted) = match self.0.method() {
             EditMethod::Unchanged => ("nothing", None),
             EditMethod::InPlace => ("in-place", None),
             EditMethod::Insert(inserted) => ("insert", Some(*inserted)),
@@ -137,7 +136,7 @@ impl Report<'_> {
             "file": self.0.path().to_string_lossy(),
             "output": self.0.output().to_string_lossy(),
             "written": self.0.is_written(),
-            "way": way,
+            "way": method,
             "inserted": inserted,
             "filler": self.0.plan().filler(),
             "filler_added": self.0.plan().adds_filler(),
@@ -160,7 +159,7 @@ impl Report<'_> {
                 "message": format!("did you mean {}?", RawStr::from(&*misspelled.meant)),
             })
         });
-        let found = self.found().map(|diagnostic| {
+        let found = self.diagnostics().map(|diagnostic| {
             json!({
                 "code": diagnostic.rule.code,
                 "severity": diagnostic.severity,
@@ -176,16 +175,16 @@ impl Report<'_> {
     }
 }
 
-/// A value on one short line.
-struct Brief<'a>(&'a Value<'a>);
+/// Displays a value on one line: long strings are truncated, and arrays have only type and length.
+struct ShortValue<'a>(&'a Value<'a>);
 
-impl std::fmt::Display for Brief<'_> {
+impl std::fmt::Display for ShortValue<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match *self.0 {
             Value::Str(text) => {
-                let whole = text.to_string_lossy();
-                let short: String = whole.chars().take(SHOWN).collect();
-                let more = if short.len() < whole.len() { "…" } else { "" };
+                let full = text.to_string_lossy();
+                let short: String = full.chars().take(MAX_CHARS).collect();
+                let more = if short.len() < full.len() { "…" } else { "" };
                 write!(f, "{:?}{more}", RawStr::from(short.as_str()))
             }
             Value::Array(array) => write!(f, "{}[{}]", array.element_type(), array.len()),
@@ -200,7 +199,7 @@ impl std::fmt::Display for Brief<'_> {
     }
 }
 
-/// A value's type with the value, or for an array its length.
+/// Returns the type of a value, and the value, or the length of an array.
 fn json_of(value: &Value<'_>) -> serde_json::Value {
     let value_type = value.value_type().to_string();
     match *value {

@@ -1,4 +1,4 @@
-//! `ggmill estimate`: the memory that a model needs to run.
+//! `ggmill estimate`: estimates the memory that a model needs to run.
 
 mod text;
 
@@ -12,11 +12,11 @@ use ggmill_core::{ByteSize, GgmlType, keys};
 use ggmill_estimate::json::document;
 use ggmill_estimate::{CACHE_TYPES, Estimate, Note, Options, TensorOverride, Unknown};
 
-use crate::arch_file::ARCH_FILE_HINT;
-use crate::byte_size::{byte_size, byte_size_or_none};
 use crate::console::Console;
+use crate::files::open_header;
+use crate::hints::ARCH_FILE_HINT;
+use crate::options::{byte_size, byte_size_or_none};
 use crate::outcome::{Failure, Status};
-use crate::source::open_header;
 
 /// Estimate the memory needed to run a model, by device and purpose
 #[derive(Debug, clap::Args)]
@@ -105,7 +105,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// A number of tokens; `k` stands for 1,024 of them.
+/// Parses a number of tokens; the suffix `k` multiplies it by 1,024.
 fn tokens(text: &str) -> Result<u64, String> {
     let (number, factor) = text.strip_suffix(['k', 'K']).map_or((text, 1), |number| (number, 1024));
     match number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)) {
@@ -122,7 +122,7 @@ fn tokens(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Parses a type of caches. The estimate refuses types that caches cannot have.
+/// Parses the type of a cache. The estimate fails for types that caches cannot have.
 fn cache_type(text: &str) -> Result<GgmlType, String> {
     text.parse().map_err(|error| {
         let types: Vec<String> = CACHE_TYPES.iter().map(GgmlType::to_string).collect();
@@ -130,11 +130,11 @@ fn cache_type(text: &str) -> Result<GgmlType, String> {
     })
 }
 
-/// A number of layers; more than there are is all.
+/// Parses a number of layers; a number above the model's selects all layers.
 fn layers(text: &str) -> Result<u64, String> {
     match text {
         "all" => Ok(u64::MAX),
-        // As in llama.cpp.
+        // Values of llama.cpp.
         "auto" | "-1" => {
             Err("--fit SIZE, such as --fit 8G, finds the number of layers that fits".to_owned())
         }
@@ -146,7 +146,7 @@ impl Args {
     /// Returns the usable memory of each device, in bytes.
     fn sizes(&self) -> Result<Vec<u64>, Failure> {
         let usable = |&size: &u64| {
-            size.checked_sub(self.reserve).filter(|&left| left > 0).ok_or_else(|| {
+            size.checked_sub(self.reserve).filter(|&usable| usable > 0).ok_or_else(|| {
                 let [size, reserve] = [size, self.reserve].map(ByteSize::from);
                 Failure::new(format_args!("--fit {size}: --reserve {reserve} leaves nothing"))
                     .with_hint(Some(
@@ -206,12 +206,17 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     } else {
         text::write(&cases, console)?;
     }
-    tell(&model, &cases, &notes, console);
+    print_notes(&model, &cases, &notes, console);
     Ok(Status::Fine)
 }
 
-/// Prints the notes of the estimates, and how to describe an unknown architecture.
-fn tell(model: &Model, cases: &[(Options, Estimate)], notes: &BTreeSet<Note>, console: Console) {
+/// Prints the notes of the estimates, and a hint for an unknown architecture.
+fn print_notes(
+    model: &Model,
+    cases: &[(Options, Estimate)],
+    notes: &BTreeSet<Note>,
+    console: Console,
+) {
     for note in notes {
         console.note(note);
     }

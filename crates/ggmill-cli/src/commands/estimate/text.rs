@@ -63,7 +63,7 @@ fn write_one(
     let columns: Vec<Column<'_>> = names.iter().map(|name| Column::Number(name)).collect();
     let mut table = Table::new("", &columns);
     for (purpose, bytes) in PURPOSES {
-        // Rows of zeros are left out.
+        // Rows of zeros are omitted.
         if purpose == "total" || estimate.devices.iter().any(|device| bytes(device) > 0) {
             let label = if purpose == "total" { &*total } else { purpose };
             table.add(label, estimate.devices.iter().map(|device| size(bytes(device))));
@@ -89,14 +89,14 @@ fn layers(estimate: &Estimate) -> String {
     format!("{} of {}", estimate.layers_on_devices(), estimate.layer_count())
 }
 
-/// Returns the label of the totals, with what none of them includes: `total without compute`.
+/// Returns the label of the totals, with the purposes that all of them lack: `total without compute`.
 fn total_label(estimates: &[&Estimate]) -> String {
     let lacking = |estimate: &Estimate| -> BTreeSet<&'static str> {
         estimate.unknown.iter().filter_map(Unknown::lacking).collect()
     };
     let each = estimates.iter().map(|estimate| lacking(estimate));
-    let of_all = each.reduce(|some, others| &some & &others).unwrap_or_default();
-    let names: Vec<&str> = of_all.into_iter().collect();
+    let common = each.reduce(|some, others| &some & &others).unwrap_or_default();
+    let names: Vec<&str> = common.into_iter().collect();
     if names.is_empty() {
         "total".to_owned()
     } else {
@@ -115,8 +115,8 @@ fn write_unknown(
     };
     let each: Vec<BTreeSet<String>> = estimates.iter().map(texts).collect();
     for text in each.iter().flatten().collect::<BTreeSet<_>>() {
-        let is_of_all = each.iter().all(|texts| texts.contains(text));
-        let of_rows = if is_of_all { "" } else { " of some rows" };
+        let is_common = each.iter().all(|texts| texts.contains(text));
+        let of_rows = if is_common { "" } else { " of some rows" };
         write_line(out, &format!("not included{of_rows}: {text}"), options)?;
     }
     Ok(())
@@ -132,7 +132,7 @@ fn write_table(
     let estimates: Vec<&Estimate> = cases.iter().map(|(_, estimate)| estimate).collect();
     let total = total_label(&estimates);
     let devices = estimates.iter().map(|estimate| estimate.devices.len()).max().unwrap_or(0);
-    let of_devices: Vec<String> = if devices > 1 {
+    let device_columns: Vec<String> = if devices > 1 {
         (0..devices).map(|device| format!("{} total", device_name(device))).collect()
     } else {
         Vec::new()
@@ -143,7 +143,7 @@ fn write_table(
     }
     columns.extend([Column::Number("weights"), Column::Number("caches")]);
     if devices > 1 {
-        columns.extend(of_devices.iter().map(|head| Column::Number(head)));
+        columns.extend(device_columns.iter().map(|head| Column::Number(head)));
     } else {
         columns.push(Column::Number(&total));
     }
@@ -168,7 +168,7 @@ fn write_table(
         table.add(&context, cells);
     }
     table.write(out, options)?;
-    // The column heads of several devices have no room for it.
+    // With several devices, the label does not fit into the column heads.
     if let Some(lack) = total.strip_prefix("total ").filter(|_| devices > 1) {
         write_line(out, &format!("totals are {lack}"), options)?;
     }

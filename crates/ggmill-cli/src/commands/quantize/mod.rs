@@ -1,30 +1,25 @@
-//! `ggmill quantize`: a model becomes a smaller one.
+//! `ggmill quantize`: quantizes the tensors of a model.
 
-mod compare;
-mod measured;
+mod options;
 mod positionals;
 mod report;
-mod types;
 
 use std::path::{Path, PathBuf};
 
 use ggmill::{Hint, Model, Quantize};
 use ggmill_quantize::{Goal, Target};
 
-use self::measured::MeasureArgs;
-use self::positionals::{Positionals, near, number_of_threads};
-use self::report::Report;
-pub(crate) use self::types::{TypeArgs, with_types};
-
-use crate::byte_size::byte_size;
+use self::options::MeasureArgs;
+pub(crate) use self::options::{TypeArgs, with_types};
+use self::positionals::{Positionals, number_of_threads, similar_types};
+use self::report::{Report, compare};
 use crate::console::Console;
+use crate::files::{check_output, check_shard_prefix, open_model};
 use crate::hints::token_ids;
-use crate::making::{print_planned, print_written};
+use crate::model_output::{print_planned, print_written};
+use crate::options::{ShardLimitArgs, byte_size};
 use crate::outcome::{Failure, Status};
-use crate::outputs::{look_ahead, look_ahead_shards};
 use crate::progress::Bars;
-use crate::shard_limit::ShardLimitArgs;
-use crate::source::open_model;
 
 /// Quantize the tensors of a model to make it smaller
 #[derive(Debug, clap::Args)]
@@ -124,11 +119,12 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// Parses a type to quantize to.
 pub(crate) fn target(text: &str) -> Result<Target, String> {
     text.parse::<Target>().map_err(|_| {
-        let near = near(text).map(|near| format!("not a type, {near}"));
-        let found = near.unwrap_or_else(|| "expected a type such as Q4_K_M".to_owned());
-        format!("{found}; `ggmill explain types` lists all")
+        let similar = similar_types(text).map(|similar| format!("not a type, {similar}"));
+        let message = similar.unwrap_or_else(|| "expected a type such as Q4_K_M".to_owned());
+        format!("{message}; `ggmill explain types` lists all")
     })
 }
 
@@ -138,13 +134,13 @@ fn layer(number: &str) -> Result<u64, String> {
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let goal = args.target_size.map(Goal::Size).or(args.target_bpw.map(Goal::BitsPerWeight));
-    let is_compared = !args.compare.is_empty();
-    let Positionals { input, output, target, threads } = Positionals::of(
+    let is_comparison = !args.compare.is_empty();
+    let Positionals { input, output, target, threads } = Positionals::parse(
         &args.words,
         args.target,
-        goal.is_some() || args.plan.is_some() || is_compared,
+        goal.is_some() || args.plan.is_some() || is_comparison,
     )?;
-    if is_compared && (args.words.len() > 1 || target.is_some()) {
+    if is_comparison && (args.words.len() > 1 || target.is_some()) {
         return Err(Failure::new(
             "--compare writes nothing, so it accepts IN, but not OUT or TYPE",
         ));
@@ -152,34 +148,34 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     if goal.is_some() && target.is_some() {
         return Err(Failure::new("both a type and a target size were given, expected one of them"));
     }
-    if let Some(option) = args.measuring.given() {
-        refuse_measuring(args, option, goal.is_some())?;
+    if let Some(option) = args.measuring.option() {
+        check_measuring(args, option, goal.is_some())?;
     }
     let bars = Bars::new(console);
     let target = target.unwrap_or(Target::copy());
-    if is_compared {
+    if is_comparison {
         let model = open_model(&input)?;
         let builder = builder(args, &model, target, threads, &bars)?;
-        return compare::run(&args.compare, builder, &model, args.json, console);
+        return compare(&args.compare, builder, &model, args.json, console);
     }
     if args.keep_split || args.shard_limit.options().is_some() {
-        // As the reference has it: a path is the prefix of the shards, even if it names a file.
-        look_ahead_shards(&without_ending(&output))?;
+        // As in llama-quantize, OUT is the prefix of the shards, with or without .gguf.
+        check_shard_prefix(&without_extension(&output))?;
     } else {
-        look_ahead(&output, std::slice::from_ref(&input), args.force)?;
+        check_output(&output, std::slice::from_ref(&input), args.force)?;
     }
     let model = open_model(&input)?;
     let builder = builder(args, &model, target, threads, &bars)?;
     let report = args
         .report
         .as_deref()
-        .map(|path| Report::start(path, args, &input, &output, &builder.inputs()))
+        .map(|path| Report::new(path, args, &input, &output, builder.inputs()))
         .transpose()?;
     let planned = builder.plan(&output).map_err(refused)?;
     bars.clear();
     if args.dry_run {
         print_planned(&planned, args.json, console)?;
-        // What only a run is refused for: importance that is missing, for one.
+        // Fails last, for example for a missing importance matrix: the plan is valid without it.
         return planned.into_refusal().map_or(Ok(Status::Fine), |error| Err(error.into()));
     }
     let mut quantized = planned.write()?;
@@ -188,23 +184,23 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     if let Some(report) = report {
         report.write(&mut quantized, &bars, console)?;
     }
-    // Last: what was written is there even if it cannot be tested.
+    // The test comes last: if it fails, the file and its report remain.
     quantized.test().map_err(refused)?;
     Ok(status)
 }
 
-/// An error, with the option for token IDs of this command.
+/// Converts an error. The hint about token IDs names the option of this command.
 fn refused(error: ggmill::Error) -> Failure {
     match error.hint() {
-        Some(Hint::TokenIds(before)) => {
-            let hint = token_ids(before.as_deref(), "--measure-tokens");
+        Some(Hint::TokenIds(first)) => {
+            let hint = token_ids(first.as_deref(), "--measure-tokens");
             Failure::new(&error).with_hint(Some(hint))
         }
         _ => error.into(),
     }
 }
 
-/// The call of the library that the arguments ask for.
+/// Returns the quantization of a model with the options of the arguments.
 fn builder<'m>(
     args: &Args,
     model: &'m Model,
@@ -230,10 +226,10 @@ fn builder<'m>(
     if let Some(bits) = args.target_bpw {
         builder = builder.target_bpw(bits);
     }
-    if let Some(measure) = args.measuring.measure() {
-        builder = builder.measure(measure);
+    if let Some(calibration) = args.measuring.calibration() {
+        builder = builder.measure(calibration);
     }
-    if let Some(path) = args.measuring.known() {
+    if let Some(path) = args.measuring.plan() {
         builder = builder.sensitivities(path)?;
     }
     builder = with_types!(&args.types, builder);
@@ -246,8 +242,9 @@ fn builder<'m>(
     Ok(builder)
 }
 
-/// Refuses to measure where no type is chosen by it, or where tensors are given other names.
-fn refuse_measuring(args: &Args, option: &str, has_goal: bool) -> Result<(), Failure> {
+/// Fails for measured sensitivities without a target size, or with removed layers, which renames
+/// tensors.
+fn check_measuring(args: &Args, option: &str, has_goal: bool) -> Result<(), Failure> {
     if !has_goal {
         let hint = "--target-size SIZE or --target-bpw BITS says how large the result may be";
         let message = format!("{option} chooses types for a size, and there is none");
@@ -261,8 +258,8 @@ fn refuse_measuring(args: &Args, option: &str, has_goal: bool) -> Result<(), Fai
     Ok(())
 }
 
-/// A path without `.gguf` at its end.
-pub(crate) fn without_ending(path: &Path) -> PathBuf {
+/// Returns a path without the extension `.gguf`.
+pub(crate) fn without_extension(path: &Path) -> PathBuf {
     if path.extension().is_some_and(|extension| extension == "gguf") {
         path.with_extension("")
     } else {

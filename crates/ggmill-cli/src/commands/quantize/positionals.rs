@@ -9,30 +9,30 @@ use ggmill_quantize::{NearTargets, Target};
 use crate::outcome::Failure;
 use crate::remote;
 
-/// The positional arguments, told apart.
+/// The positional arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Positionals {
     pub(super) input: PathBuf,
     pub(super) output: PathBuf,
-    /// `None` only where types are chosen by other means.
+    /// The type; `None` only if another option chooses the types.
     pub(super) target: Option<Target>,
     pub(super) threads: Option<usize>,
 }
 
 impl Positionals {
-    /// Tells them apart. `asked` is TYPE where an option gives it, and `is_optional` says whether
-    /// there has to be one.
-    pub(super) fn of(
+    /// Parses the arguments. `option` is the value of `--type`. If `is_optional` is true, TYPE may be
+    /// omitted.
+    pub(super) fn parse(
         words: &[PathBuf],
-        asked: Option<Target>,
+        option: Option<Target>,
         is_optional: bool,
     ) -> Result<Self, Failure> {
         let (input, rest) =
             words.split_first().ok_or_else(|| Failure::new("no input was given"))?;
         let as_target = |word: &PathBuf| word.to_str().and_then(|word| word.parse().ok());
-        // As in the reference, what reads like a type is one, and not a file of that name.
-        let (output, target, threads) = match (rest, asked) {
-            ([], asked) if asked.is_some() || is_optional => (None, asked, None),
+        // As in llama-quantize, a word that parses as a type is a type, not a file with this name.
+        let (output, target, threads) = match (rest, option) {
+            ([], option) if option.is_some() || is_optional => (None, option, None),
             ([output], Some(target)) => (Some(output), Some(target), None),
             ([word], None) if as_target(word).is_some() => (None, as_target(word), None),
             ([output], None) if is_optional => (Some(output), None, None),
@@ -56,10 +56,10 @@ impl Positionals {
                 )));
             }
         };
-        let beside = || {
+        let default_output = || {
             input
                 .parent()
-                // What is made of a model on a server lies here.
+                // The result of a remote model is written to the current directory.
                 .filter(|_| !remote::is_remote(input))
                 .unwrap_or(Path::new(""))
                 .join(format!("ggml-model-{}.gguf", target.map_or("CUSTOM", Target::name)))
@@ -67,20 +67,20 @@ impl Positionals {
         let number = |word: &PathBuf| word.to_str().and_then(|word| number_of_threads(word).ok());
         let threads = threads
             .map(|word| {
-                number(word).ok_or_else(|| wrong(word, "not a number of threads up to 512"))
+                number(word).ok_or_else(|| invalid(word, "not a number of threads up to 512"))
             })
             .transpose()?;
         Ok(Self {
             input: input.clone(),
-            output: output.map_or_else(beside, PathBuf::clone),
+            output: output.map_or_else(default_output, PathBuf::clone),
             target,
             threads,
         })
     }
 }
 
-/// How many threads to use; 0 is as many as the machine runs at once. Each takes memory for the
-/// chunks it works on, so there is an end.
+/// Parses a number of threads; 0 is one per core. The number is limited, because each thread allocates
+/// memory for its chunks.
 pub(super) fn number_of_threads(text: &str) -> Result<usize, String> {
     const MAX_THREADS: usize = 512;
     text.parse()
@@ -90,14 +90,14 @@ pub(super) fn number_of_threads(text: &str) -> Result<usize, String> {
 }
 
 fn no_type(word: &Path) -> Failure {
-    let hint =
-        word.to_str().and_then(near).unwrap_or_else(|| "Q4_K_M is a common choice".to_owned());
-    wrong(word, "not a type to quantize to")
+    let similar = word.to_str().and_then(similar_types);
+    let hint = similar.unwrap_or_else(|| "Q4_K_M is a common choice".to_owned());
+    invalid(word, "not a type to quantize to")
         .with_hint(Some(format!("{hint}; `ggmill explain types` lists all")))
 }
 
-/// A suggestion for an unknown type name.
-pub(super) fn near(word: &str) -> Option<String> {
+/// Returns a suggestion for an unknown type name; `None` if no name is similar.
+pub(super) fn similar_types(word: &str) -> Option<String> {
     match NearTargets::of(word) {
         NearTargets::Names(names) if names.is_empty() => None,
         NearTargets::Names(names) => Some(format!("perhaps {}", names.join(" or "))),
@@ -105,7 +105,7 @@ pub(super) fn near(word: &str) -> Option<String> {
     }
 }
 
-fn wrong(word: &Path, what: &str) -> Failure {
+fn invalid(word: &Path, what: &str) -> Failure {
     Failure::new(format_args!(
         "{:?} is {what}",
         RawStr::new(OsStr::as_encoded_bytes(word.as_os_str()))
@@ -116,29 +116,29 @@ fn wrong(word: &Path, what: &str) -> Failure {
 mod tests {
     use super::*;
 
-    fn words(
+    fn parse(
         words: &[&str],
         is_optional: bool,
     ) -> Option<(String, Option<&'static str>, Option<usize>)> {
         let paths: Vec<PathBuf> = words.iter().map(PathBuf::from).collect();
-        let words = Positionals::of(&paths, None, is_optional).ok()?;
-        Some((words.output.to_str()?.to_owned(), words.target.map(Target::name), words.threads))
+        let parsed = Positionals::parse(&paths, None, is_optional).ok()?;
+        Some((parsed.output.to_str()?.to_owned(), parsed.target.map(Target::name), parsed.threads))
     }
 
     #[test]
-    fn words_are_told_apart_as_llama_quantize_does() {
+    fn positionals_are_parsed_as_by_llama_quantize() {
         let is = |output: &str, target, threads| Some((output.to_owned(), Some(target), threads));
         assert_eq!(
-            words(&["dir/in.gguf", "q4_k_m"], false),
+            parse(&["dir/in.gguf", "q4_k_m"], false),
             is("dir/ggml-model-Q4_K_M.gguf", "Q4_K_M", None)
         );
         assert_eq!(
-            words(&["in.gguf", "15", "3"], false),
+            parse(&["in.gguf", "15", "3"], false),
             is("ggml-model-Q4_K.gguf", "Q4_K", Some(3))
         );
-        assert_eq!(words(&["in.gguf", "out.gguf", "7"], false), is("out.gguf", "Q8_0", None));
+        assert_eq!(parse(&["in.gguf", "out.gguf", "7"], false), is("out.gguf", "Q8_0", None));
         assert_eq!(
-            words(&["in.gguf", "out.gguf", "copy", "2"], false),
+            parse(&["in.gguf", "out.gguf", "copy", "2"], false),
             is("out.gguf", "COPY", Some(2))
         );
         for refused in [
@@ -148,20 +148,20 @@ mod tests {
             &["in.gguf", "Q8_0", "many"],
             &["in.gguf", "Q8_0", "999999999"],
         ] {
-            assert_eq!(words(refused, false), None, "{refused:?}");
+            assert_eq!(parse(refused, false), None, "{refused:?}");
         }
     }
 
     #[test]
-    fn a_type_can_be_left_out_where_another_option_chooses() {
+    fn the_type_is_optional_if_another_option_chooses() {
         let is = |output: &str, target, threads| Some((output.to_owned(), target, threads));
-        assert_eq!(words(&["dir/in.gguf"], true), is("dir/ggml-model-CUSTOM.gguf", None, None));
-        assert_eq!(words(&["in.gguf", "out.gguf"], true), is("out.gguf", None, None));
-        assert_eq!(words(&["in.gguf", "out.gguf", "3"], true), is("out.gguf", Some("Q4_1"), None));
+        assert_eq!(parse(&["dir/in.gguf"], true), is("dir/ggml-model-CUSTOM.gguf", None, None));
+        assert_eq!(parse(&["in.gguf", "out.gguf"], true), is("out.gguf", None, None));
+        assert_eq!(parse(&["in.gguf", "out.gguf", "3"], true), is("out.gguf", Some("Q4_1"), None));
         assert_eq!(
-            words(&["in.gguf", "out.gguf", "Q8_0", "3"], true),
+            parse(&["in.gguf", "out.gguf", "Q8_0", "3"], true),
             is("out.gguf", Some("Q8_0"), Some(3))
         );
-        assert_eq!(words(&["in.gguf", "out.gguf", "Q9"], true), None);
+        assert_eq!(parse(&["in.gguf", "out.gguf", "Q9"], true), None);
     }
 }

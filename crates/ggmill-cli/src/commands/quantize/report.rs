@@ -1,56 +1,56 @@
-//! The report of what was lost: where it goes and in which form.
+//! The reports of `ggmill quantize`: the quantization error of each tensor (`--report`), and the sizes
+//! of several types (`--compare`).
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use ggmill::Quantized;
-use ggmill_core::{RawStr, Sink as _};
-use ggmill_inspect::loss::{LossReport, Row, html, json, text};
-use ggmill_io::FileSink;
-use ggmill_quantize::TensorLoss;
+use ggmill::{Compared, Model, Quantize, Quantized};
+use ggmill_core::RawStr;
+use ggmill_inspect::loss::{self, LossReport, Row};
+use ggmill_inspect::text::{self, Candidate};
+use ggmill_quantize::{Target, TensorLoss};
+use serde_json::json;
 
 use super::Args;
 use crate::console::Console;
-use crate::outcome::Failure;
-use crate::outputs::start;
-use crate::paths::{file_name, shown};
+use crate::files::{check_output, file_name, shown, write_file};
+use crate::outcome::{Failure, Status};
 use crate::progress::Bars;
 
-/// A report to be written when the work is done. Its file is begun before, so that an output that
-/// cannot be written fails early.
+/// A report of the quantization error, which is written when the work is done.
 #[derive(Debug)]
 pub(super) struct Report {
-    /// `None` for standard output.
-    file: Option<FileSink>,
-    form: Form,
-    /// The files that were quantized and that weights came from, by the last part of their paths.
+    /// The file to write; `None` for standard output.
+    path: Option<PathBuf>,
+    /// The input files, which the report must not overwrite.
+    inputs: Vec<PathBuf>,
+    force: bool,
+    format: Format,
+    /// The file name of the model.
     input: String,
+    /// The file name of the importance matrix.
     imatrix: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Form {
+enum Format {
     Text,
     Json,
     Html,
 }
 
 impl Report {
-    pub(super) fn start(
+    /// Returns the report to write to `path`. Fails early if that cannot be written.
+    pub(super) fn new(
         path: &Path,
         args: &Args,
         input: &Path,
         output: &Path,
-        inputs: &[PathBuf],
+        inputs: Vec<PathBuf>,
     ) -> Result<Self, Failure> {
-        let (input, imatrix) = (file_name(input), args.types.imatrix.as_deref().map(file_name));
-        if path.as_os_str() == "-" {
-            if args.json {
-                return Err(Failure::new(
-                    "--json and --report - would both write to standard output",
-                ));
-            }
-            return Ok(Self { file: None, form: Form::Text, input, imatrix });
+        let is_printed = path.as_os_str() == "-";
+        if is_printed && args.json {
+            return Err(Failure::new("--json and --report - would both write to standard output"));
         }
         if path == output {
             return Err(Failure::new(format_args!(
@@ -58,12 +58,22 @@ impl Report {
                 shown(path)
             )));
         }
-        let form = match path.extension().and_then(|ending| ending.to_str()) {
-            Some("html" | "htm") => Form::Html,
-            Some("json") => Form::Json,
-            _ => Form::Text,
+        if !is_printed {
+            check_output(path, &inputs, args.force)?;
+        }
+        let format = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("html" | "htm") => Format::Html,
+            Some("json") => Format::Json,
+            _ => Format::Text,
         };
-        Ok(Self { file: Some(start(path, inputs, args.force, 0)?), form, input, imatrix })
+        Ok(Self {
+            path: (!is_printed).then(|| path.to_owned()),
+            inputs,
+            force: args.force,
+            format,
+            input: file_name(input),
+            imatrix: args.types.imatrix.as_deref().map(file_name),
+        })
     }
 
     /// Measures the quantization error of what was written, and writes the report.
@@ -83,31 +93,28 @@ impl Report {
         if let Some(imatrix) = &self.imatrix {
             report = report.with_imatrix(imatrix);
         }
-        let Some(mut file) = self.file else {
+        let Some(path) = &self.path else {
             let mut out = console.text();
-            text::write(
+            loss::text::write(
                 &mut out,
                 &report,
-                &ggmill_inspect::text::Options::default()
+                &text::Options::default()
                     .with_width(console.width())
                     .with_styled(console.is_styled()),
             )?;
             return Ok(out.flush()?);
         };
         let mut bytes = Vec::new();
-        match self.form {
-            Form::Text => {
-                let plain =
-                    ggmill_inspect::text::Options::default().with_width(None).with_styled(false);
-                text::write(&mut bytes, &report, &plain)?;
+        match self.format {
+            Format::Text => {
+                let plain = text::Options::default().with_width(None).with_styled(false);
+                loss::text::write(&mut bytes, &report, &plain)?;
             }
-            Form::Json => json::write(&mut bytes, &report)?,
-            Form::Html => html::write(&mut bytes, &report)?,
+            Format::Json => loss::json::write(&mut bytes, &report)?,
+            Format::Html => loss::html::write(&mut bytes, &report)?,
         }
-        file.append(&bytes).map_err(Failure::new)?;
-        let path = file.path().to_owned();
-        file.commit().map_err(Failure::new)?;
-        console.note(format_args!("wrote {}", shown(&path)));
+        write_file(path, &self.inputs, self.force, &bytes)?;
+        console.note(format_args!("wrote {}", shown(path)));
         Ok(())
     }
 }
@@ -124,4 +131,61 @@ fn row(loss: &TensorLoss) -> Row<'_> {
         weighted_rmse,
         relative,
     }
+}
+
+/// Runs `--compare`: plans each type as a dry run does, and prints a table, or JSON
+/// (`docs/formats/plan.md`).
+pub(super) fn compare(
+    targets: &[Target],
+    builder: Quantize<'_>,
+    model: &Model,
+    as_json: bool,
+    console: Console,
+) -> Result<Status, Failure> {
+    let names: Vec<&str> = targets.iter().map(|target| target.name()).collect();
+    let Compared { candidates, notes, .. } = builder.compare(&names)?;
+    if as_json {
+        let mut out = console.bytes();
+        ggmill_text::json::write_pretty(&mut out, &comparison(&candidates, &notes))?;
+        out.flush()?;
+    } else {
+        let options =
+            text::Options::default().with_width(console.width()).with_styled(console.is_styled());
+        let mut out = console.text();
+        text::write_comparison(&mut out, &candidates, model.core().file_len(), &options)?;
+        out.flush()?;
+    }
+    for (note, of) in notes {
+        console.note(format_args!("{}: {note}", of.join(", ")));
+    }
+    Ok(Status::Fine)
+}
+
+fn comparison(
+    candidates: &[Candidate],
+    notes: &[(String, Vec<&'static str>)],
+) -> serde_json::Value {
+    let candidates: Vec<_> = candidates
+        .iter()
+        .map(|candidate| {
+            let types: serde_json::Map<_, _> = candidate
+                .types
+                .iter()
+                .map(|used| (used.ggml_type.to_string(), json!(used)))
+                .collect();
+            json!({
+                "type": candidate.name,
+                "file_size": candidate.file_len,
+                "bits_per_weight": ggmill_inspect::TypeUse::bits_per_weight(&candidate.types),
+                "types": types,
+                "refused": candidate.remark,
+                "notes": notes
+                    .iter()
+                    .filter(|(_, of)| of.contains(&&*candidate.name))
+                    .map(|(note, _)| note)
+                    .collect::<Vec<_>>(),
+            })
+        })
+        .collect();
+    json!({ "schema": "ggmill.compare/1", "candidates": candidates })
 }

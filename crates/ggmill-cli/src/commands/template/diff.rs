@@ -1,4 +1,4 @@
-//! `ggmill template diff`.
+//! `ggmill template diff`: compares two templates.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -6,12 +6,10 @@ use std::path::PathBuf;
 use ggmill_core::RawStr;
 use ggmill_template::samples;
 
-use super::given::Given;
-use super::source::open_source;
-use crate::console::Console;
-use crate::counted::counted;
+use super::input::{ConversationArgs, open_source};
+use crate::console::{Console, counted};
+use crate::files::shown;
 use crate::outcome::{Failure, Status};
-use crate::paths::shown;
 
 /// Compare two templates by rendering conversations
 #[derive(Debug, clap::Args)]
@@ -30,13 +28,13 @@ pub(crate) struct Args {
     /// The second model, or a file with a template
     other: PathBuf,
     #[command(flatten)]
-    given: Given,
+    conversation: ConversationArgs,
     /// Use the templates of this name instead of the default ones
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 }
 
-/// Bytes that are shown before and after a difference.
+/// The number of bytes that are shown before and after a difference.
 const SHOWN: usize = 60;
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
@@ -49,10 +47,10 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         out.flush()?;
         return Ok(Status::Fine);
     }
-    let conversations = if args.given.is_empty() {
+    let conversations = if args.conversation.is_empty() {
         samples()
     } else {
-        vec![("the conversation", args.given.conversation(console)?)]
+        vec![("the conversation", args.conversation.read(console)?)]
     };
     let named = conversations.iter().map(|(name, conversation)| (*name, conversation));
     let differences = first.compare(&second, name, named)?;
@@ -75,7 +73,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     Ok(if different == 0 { Status::Fine } else { Status::Findings })
 }
 
-/// The text around a place.
+/// Returns the text around an offset, or the reason why there is none.
 fn around(text: &Result<String, String>, at: usize) -> String {
     match text {
         Ok(text) => {

@@ -1,4 +1,4 @@
-//! `ggmill template lint`.
+//! `ggmill template lint`: checks templates by rendering them.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use ggmill_check::render::{Checked, Text, json};
 use ggmill_check::{Options, Profile, Report};
 use ggmill_text::json as safe_json;
 
-use super::source::{files, open_source, variables};
+use super::input::{files, open_source, variables};
 use crate::console::Console;
+use crate::files::text_of;
 use crate::outcome::{Failure, Status};
-use crate::paths::text_of;
 
 /// Check chat templates by rendering them
 #[derive(Debug, clap::Args)]
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         };
         let name = text_of(path);
         if !args.json {
-            // Text goes out file by file: each can take a second.
+            // Text is printed file by file: each can take a second.
             if !reports.is_empty() {
                 writeln!(out)?;
             }

@@ -1,4 +1,4 @@
-//! `ggmill template list`.
+//! `ggmill template list`: lists the chat templates of files.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,10 @@ use ggmill_template::Template;
 use ggmill_text::json as safe_json;
 use serde_json::{Value, json};
 
-use super::source::{files, label, open_any, open_source};
+use super::input::{files, label, open_any, open_source};
 use crate::console::Console;
-use crate::each::each;
-use crate::outcome::{Failure, Status};
-use crate::paths::{shown, text_of};
+use crate::files::{shown, text_of};
+use crate::outcome::{Failure, Status, each};
 
 /// List the chat templates of files
 #[derive(Debug, clap::Args)]
@@ -49,7 +48,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     }
     let mut failures = Vec::new();
     let files = files(&args.files, &mut failures);
-    let is_alone = files.len() + failures.len() == 1;
+    let is_single = files.len() + failures.len() == 1;
     let (mut documents, mut is_first) = (Vec::new(), true);
     let listed = each(&files, console, |_, path| {
         let entries = entries(path, console)?;
@@ -58,7 +57,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             return Ok(Status::Fine);
         }
         let mut out = console.text();
-        if !is_alone {
+        if !is_single {
             writeln!(out, "{}{}", if is_first { "" } else { "\n" }, shown(path))?;
             is_first = false;
         }

@@ -1,11 +1,10 @@
-//! `ggmill template`: what chat templates make of conversations.
+//! `ggmill template`: renders, checks, compares and lists chat templates.
 
 mod diff;
-mod given;
+mod input;
 mod lint;
 mod list;
 mod render;
-mod source;
 
 use clap::Subcommand;
 

@@ -1,4 +1,4 @@
-//! `ggmill template render`.
+//! `ggmill template render`: renders a conversation.
 
 use std::io::Write as _;
 use std::ops::Range;
@@ -10,11 +10,11 @@ use ggmill_template::{Rendered, Tokens};
 use ggmill_text::json as safe_json;
 use ggmill_tokenizer::{Attributes, Tokenizer};
 
-use super::given::Given;
-use super::source::open_source;
+use super::input::ConversationArgs;
+use super::input::open_source;
 use crate::console::Console;
+use crate::files::shown;
 use crate::outcome::{Failure, Status};
-use crate::paths::shown;
 
 /// Render a conversation
 #[derive(Debug, clap::Args)]
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// The model, or a file with a template
     file: PathBuf,
     #[command(flatten)]
-    given: Given,
+    conversation: ConversationArgs,
     /// Use the template of this name instead of the default one
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -49,7 +49,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let source = open_source(&args.file, console)?;
-    let conversation = args.given.conversation(console)?;
+    let conversation = args.conversation.read(console)?;
     let rendered = source.render(args.name.as_deref(), &conversation)?;
     let failed = |error: &dyn std::fmt::Display| {
         Failure::new(format_args!("{}: {}", shown(&args.file), RawStr::from(&*error.to_string())))
@@ -99,10 +99,10 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         out.flush()?;
     } else if console.is_styled() || console.width().is_some() {
         let special = match (&tokens, source.tokenizer()) {
-            (Some(tokens), Some(tokenizer)) => special(tokens, tokenizer),
+            (Some(tokens), Some(tokenizer)) => special_ranges(tokens, tokenizer),
             _ => Vec::new(),
         };
-        coloured(&rendered, &special, console)?;
+        colored(&rendered, &special, console)?;
     } else {
         let mut out = console.bytes();
         out.write_all(rendered.text().as_bytes())?;
@@ -117,8 +117,8 @@ fn json(rendered: &Rendered, tokens: Option<&Tokens>, console: Console) -> Resul
     Ok(out.flush()?)
 }
 
-/// The bytes of special tokens.
-fn special(tokens: &Tokens, tokenizer: &Tokenizer) -> Vec<Range<usize>> {
+/// Returns the byte ranges of special tokens.
+fn special_ranges(tokens: &Tokens, tokenizer: &Tokenizer) -> Vec<Range<usize>> {
     let control = Attributes::CONTROL | Attributes::UNKNOWN | Attributes::USER_DEFINED;
     tokens
         .pieces
@@ -128,28 +128,25 @@ fn special(tokens: &Tokens, tokenizer: &Tokenizer) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// The text with colors: special tokens, and text of the conversation.
-fn coloured(
-    rendered: &Rendered,
-    special: &[Range<usize>],
-    console: Console,
-) -> Result<(), Failure> {
+/// Prints the text with special tokens and text of the conversation in color.
+fn colored(rendered: &Rendered, special: &[Range<usize>], console: Console) -> Result<(), Failure> {
     let token = Style::new().fg_color(Some(AnsiColor::Magenta.into())).bold();
     let message = Style::new().fg_color(Some(AnsiColor::Green.into()));
     let mut out = console.text();
     for segment in rendered.segments() {
         let style = if segment.field.is_some() { message } else { Style::new() };
-        let mut done = segment.range.start;
+        let mut position = segment.range.start;
         let inside = special
             .iter()
             .filter(|range| range.start >= segment.range.start && range.end <= segment.range.end);
         for range in inside {
-            for (range, style) in [(done..range.start, style), (range.clone(), token)] {
+            for (range, style) in [(position..range.start, style), (range.clone(), token)] {
                 styled(&mut out, rendered.text().get(range).unwrap_or_default(), style)?;
             }
-            done = range.end;
+            position = range.end;
         }
-        styled(&mut out, rendered.text().get(done..segment.range.end).unwrap_or_default(), style)?;
+        let rest = position..segment.range.end;
+        styled(&mut out, rendered.text().get(rest).unwrap_or_default(), style)?;
     }
     if !rendered.text().ends_with('\n') {
         writeln!(out)?;
@@ -157,7 +154,7 @@ fn coloured(
     Ok(out.flush()?)
 }
 
-/// Text that cannot affect the terminal.
+/// Writes text with a style. Control characters are escaped, except for line breaks.
 fn styled(out: &mut impl std::io::Write, text: &str, style: Style) -> std::io::Result<()> {
     for line in text.split_inclusive('\n') {
         let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));

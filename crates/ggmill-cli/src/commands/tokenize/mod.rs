@@ -1,13 +1,9 @@
-//! `ggmill tokenize`: the tokens of a text.
+//! `ggmill tokenize`: converts text to tokens.
 
-mod comparison;
-mod counts;
-mod explanation;
-mod html;
-mod lines;
-mod shown_tokens;
+mod analysis;
+mod output;
 
-pub(crate) use lines::each as each_line;
+pub(crate) use output::each_line;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal as _, Write as _};
@@ -16,11 +12,9 @@ use std::path::{Path, PathBuf};
 use ggmill_tokenizer::EncodeOptions;
 
 use crate::console::Console;
+use crate::files::{open_tokenizer, shown, write_file};
 use crate::outcome::{Failure, Status};
-use crate::outputs::write_file;
-use crate::paths::shown;
-use crate::text_file::read_bytes;
-use crate::tokenizer::open_tokenizer;
+use ggmill::read_bytes;
 
 /// The maximum length of a text, which is the limit of the tokenizer, in bytes.
 const MAX_TEXT: u64 = i32::MAX as u64;
@@ -130,8 +124,9 @@ impl Args {
             .parse_special(self.special || !self.no_parse_special)
     }
 
-    /// The model, and the text where it is typed.
-    fn named(&self) -> (&Path, Option<&OsStr>) {
+    /// Returns the model, and the text of the arguments. With `--model`, the first positional argument
+    /// is the text.
+    fn model_and_text(&self) -> (&Path, Option<&OsStr>) {
         let text = self.prompt.as_deref().or(self.text.as_deref());
         match (&self.model_option, &self.file) {
             (Some(model), file) => (model, text.or(file.as_ref().map(|file| file.as_os_str()))),
@@ -140,13 +135,13 @@ impl Args {
         }
     }
 
-    /// The text to tokenize.
+    /// Reads the text to tokenize: from the arguments, a file, or standard input.
     fn text(&self) -> Result<Vec<u8>, Failure> {
-        let text = match (self.named().1, &*self.files) {
+        let text = match (self.model_and_text().1, &*self.files) {
             (Some(text), _) if text != "-" => text.as_encoded_bytes().to_vec(),
-            (Some(_), _) => read_bytes(Path::new("-"), MAX_TEXT)?,
+            (Some(_), _) => read_bytes("-", MAX_TEXT)?,
             (None, [path]) => read_bytes(path, MAX_TEXT)?,
-            (None, []) if !std::io::stdin().is_terminal() => read_bytes(Path::new("-"), MAX_TEXT)?,
+            (None, []) if !std::io::stdin().is_terminal() => read_bytes("-", MAX_TEXT)?,
             (None, []) => {
                 return Err(Failure::new("expected a text")
                     .with_hint(Some("ggmill tokenize model.gguf 'Hello, world!'".to_owned())));
@@ -156,13 +151,13 @@ impl Args {
                     .with_hint(Some("--count accepts several files".to_owned())));
             }
         };
-        Ok(if self.escape { unescaped(&text) } else { text })
+        Ok(if self.escape { unescape(&text) } else { text })
     }
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let options = args.options();
-    let (model, typed) = args.named();
+    let (model, arg) = args.model_and_text();
     if args.pre.as_deref() == Some("auto") {
         let Some(reference) = &args.compare else {
             return Err(Failure::new("--pre auto requires --compare").with_hint(Some(
@@ -172,19 +167,19 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         };
         let text = args.text()?;
         let reference = open_tokenizer(reference, None, console)?;
-        return comparison::fitting(model, &reference, &text, options, console);
+        return analysis::print_fitting(model, &reference, &text, options, console);
     }
     let tokenizer = open_tokenizer(model, args.pre.as_deref(), console)?;
     if args.jsonl {
         let from = args.files.first().map(PathBuf::as_path);
-        return lines::tokenize(&tokenizer, options, from, console);
+        return output::tokenize_lines(&tokenizer, options, from, console);
     }
     if args.count && !args.files.is_empty() {
-        return counts::print(&tokenizer, options, &args.files, console);
+        return output::print_counts(&tokenizer, options, &args.files, console);
     }
     let text = args.text()?;
-    // With the option of llama-tokenize, which replaces escapes by default.
-    if args.prompt.is_some() && !args.escape && unescaped(&text) != text {
+    // `--prompt` is an option of llama-tokenize, which replaces escapes by default.
+    if args.prompt.is_some() && !args.escape && unescape(&text) != text {
         console.note(
             "the text has escapes such as \\n, which are not replaced; --escape replaces them, as \
              llama-tokenize does by default",
@@ -193,7 +188,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let failed =
         |error: ggmill_tokenizer::Error| Failure::new(format_args!("{}: {error}", shown(model)));
     let is_path = |name: &Path| name.is_file() || args.count && name.is_dir();
-    if let Some(name) = typed.map(Path::new).filter(|name| is_path(name)) {
+    if let Some(name) = arg.map(Path::new).filter(|name| is_path(name)) {
         console.note(format_args!(
             "the argument \"{}\" is tokenized as text; --file tokenizes the file with this name",
             shown(name)
@@ -209,36 +204,36 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     if let Some(other) = &args.compare {
         let second = open_tokenizer(other, None, console)?;
         let models = [(model, &tokenizer), (&**other, &second)];
-        return comparison::print(models, &text, options, console);
+        return analysis::print_comparison(models, &text, options, console);
     }
     if args.explain {
-        return explanation::print(&tokenizer, &text, options, console);
+        return analysis::print_explanation(&tokenizer, &text, options, console);
     }
     let mut pieces = Vec::new();
     tokenizer.encode_with_offsets(&text, &options, &mut pieces).map_err(failed)?;
     if args.ids {
-        shown_tokens::ids(&pieces, console)?;
+        output::print_ids(&pieces, console)?;
     } else if args.json {
-        shown_tokens::json(&tokenizer, &pieces, console)?;
+        output::print_json(&tokenizer, &pieces, console)?;
     } else if args.html {
         match &args.output {
             Some(output) => {
                 let mut page = Vec::new();
-                html::write(&tokenizer, &pieces, &mut page)?;
+                output::write_html(&tokenizer, &pieces, &mut page)?;
                 write_file(output, &[model.to_owned()], args.force, &page)?;
             }
-            None => html::write(&tokenizer, &pieces, &mut console.bytes())?,
+            None => output::write_html(&tokenizer, &pieces, &mut console.bytes())?,
         }
     } else if console.is_styled() && !args.pieces && !args.offsets {
-        shown_tokens::coloured(&tokenizer, &pieces, console)?;
+        output::print_colored(&tokenizer, &pieces, console)?;
     } else {
-        shown_tokens::lines(&tokenizer, &pieces, args.offsets, console)?;
+        output::print_pieces(&tokenizer, &pieces, args.offsets, console)?;
     }
     Ok(Status::Fine)
 }
 
-/// The text with escapes replaced. What is not an escape stays.
-fn unescaped(text: &[u8]) -> Vec<u8> {
+/// Replaces the escape sequences of `--escape`; others remain.
+fn unescape(text: &[u8]) -> Vec<u8> {
     let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -266,7 +261,7 @@ mod tests {
 
     #[test]
     fn escapes_are_replaced() {
-        assert_eq!(unescaped(br#"a\n\t\\n\x41\xg1\q\"\'\"#), b"a\n\t\\nA\\xg1\\q\"'\\");
-        assert_eq!(unescaped(b"\\x4"), b"\\x4");
+        assert_eq!(unescape(br#"a\n\t\\n\x41\xg1\q\"\'\"#), b"a\n\t\\nA\\xg1\\q\"'\\");
+        assert_eq!(unescape(b"\\x4"), b"\\x4");
     }
 }

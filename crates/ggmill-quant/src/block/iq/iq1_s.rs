@@ -125,7 +125,7 @@ struct GroupChoice {
 struct Sums {
     x: [f32; RANKS + MAX_LANES],
     w: [f32; RANKS + MAX_LANES],
-    /// Whether no weight is negative.
+    /// `true` if no weight is negative.
     positive: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What BPE does to a word: merges step by step, and the symbols that merges can produce.
+//! Inspection of BPE: the merges of a word step by step, and the symbols that merges can produce.
 
 use super::merges::{Applied, NONE, Work};
 use super::{Bpe, Fragment, Normal, Origin, alphabet};

@@ -1,14 +1,16 @@
-//! `ggmill web`: the inspector page in a browser on this computer.
+//! `ggmill web`: serves the inspector page on this computer.
+
+mod http;
+mod server;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use self::server::{Page, Server};
 use crate::console::Console;
+use crate::files::{refuse_input, shown};
 use crate::outcome::{Failure, Status};
-use crate::paths::shown;
 use crate::remote;
-use crate::source::refuse_input;
-use crate::web::{Page, Server};
 
 /// Show a model in the inspector page, in a browser on this computer
 #[derive(Debug, clap::Args)]
@@ -61,7 +63,8 @@ fn page(directory: Option<&Path>) -> Result<Page, Failure> {
         .map_err(|error| Failure::new(format_args!("{}: {error}", shown(directory))))
 }
 
-/// The files that are served for an argument: none for an address, which the page reads itself.
+/// Returns the files to serve for an argument: the model's shards; none for an address, which the page
+/// reads itself.
 fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     if remote::is_remote(path) {
         let text = path.to_string_lossy();
@@ -74,7 +77,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
     let files = ggmill_io::sibling_shards(path);
     for file in &files {
-        // The page says what is wrong with the content; here it has to be a file.
+        // The page reports invalid content; here the file only has to be readable.
         ggmill_io::RandomAccess::open(file).map_err(|error| Failure::new(&error))?;
     }
     Ok(files)

@@ -1,12 +1,17 @@
-//! The options that decide types, shared by `quantize` and `convert`.
+//! Groups of options of `ggmill quantize`: tensor types, which `ggmill convert` has too, and measured
+//! sensitivities.
 
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use ggmill::{Calibration, RunText};
 use ggmill_quantize::{ImportanceFilter, Override, TensorType, weight_type, weight_types};
+use ggmill_run::Chunks;
 
-/// Which tensor gets which type, and how much each column matters.
+use crate::options::byte_size;
+
+/// The options for the types of tensors and the importance matrix, shared by `quantize` and `convert`.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct TypeArgs {
     /// An importance matrix from llama-imatrix, GGUF or .dat
@@ -51,7 +56,7 @@ pub(crate) struct TypeArgs {
     pub(crate) override_kv: Vec<String>,
 }
 
-/// Parses an argument, and keeps its text: the library parses it again.
+/// Checks that an argument parses as `T`, and returns its text: the library parses it again.
 fn valid<T: FromStr>(text: &str) -> Result<String, String>
 where
     T::Err: Display,
@@ -81,7 +86,8 @@ impl TypeArgs {
     }
 }
 
-/// Passes the arguments to a builder of the library: `quantize` and `convert` have the same options.
+/// Passes [`TypeArgs`] to a builder of the library: those of `quantize` and `convert` have the same
+/// methods.
 macro_rules! with_types {
     ($args:expr, $builder:expr) => {{
         let args: &$crate::commands::quantize::TypeArgs = $args;
@@ -119,5 +125,86 @@ impl TypeArgs {
             ([], parts) => ImportanceFilter::Exclude(parts.to_vec()),
             (parts, _) => ImportanceFilter::Include(parts.to_vec()),
         }
+    }
+}
+
+/// The options for choosing types by measured sensitivities: the effect that quantizing each tensor
+/// has on the output of the model, instead of the error of the weights.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct MeasureArgs {
+    /// Choose by the effect on the output of the model: quantize one tensor at a time and measure the
+    /// KL divergence on this text. Without --imatrix, the importance matrix is measured too. Every
+    /// second chunk is used for that; the others test the result. - is standard input
+    #[arg(
+        long,
+        value_name = "TEXT",
+        group = "measured_text",
+        help_heading = "Measured sensitivities"
+    )]
+    measure: Option<PathBuf>,
+    /// Token IDs to measure with instead of a text, as a JSON array; - is standard input
+    #[arg(
+        long,
+        value_name = "IDS.json",
+        group = "measured_text",
+        help_heading = "Measured sensitivities"
+    )]
+    measure_tokens: Option<PathBuf>,
+    /// Use the sensitivities in a plan that was written with --measure, --dry-run and --json
+    #[arg(
+        long,
+        value_name = "PLAN",
+        conflicts_with = "measured_text",
+        help_heading = "Measured sensitivities"
+    )]
+    sensitivities: Option<PathBuf>,
+    /// Quantize without an importance matrix
+    #[arg(
+        long,
+        requires = "measured_text",
+        conflicts_with = "imatrix",
+        help_heading = "Measured sensitivities"
+    )]
+    no_imatrix: bool,
+    /// Number of tokens per chunk
+    #[arg(long, value_name = "N", default_value_t = Chunks::CONTEXT, requires = "measured_text", help_heading = "Measured sensitivities")]
+    ctx: usize,
+    /// Use at most N chunks, from the beginning of the text; at least 2
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 8,
+        value_parser = clap::value_parser!(u32).range(2..),
+        requires = "measured_text",
+        help_heading = "Measured sensitivities"
+    )]
+    chunks: u32,
+    /// Memory for intermediate results; it limits how many chunks are computed at once
+    #[arg(long, value_name = "SIZE", value_parser = byte_size, default_value = "2GiB", requires = "measured_text", help_heading = "Measured sensitivities")]
+    memory: u64,
+}
+
+impl MeasureArgs {
+    /// Returns the name of the option that selects measured sensitivities, if one was used.
+    pub(super) fn option(&self) -> Option<&'static str> {
+        let options = [
+            (&self.measure, "--measure"),
+            (&self.measure_tokens, "--measure-tokens"),
+            (&self.sensitivities, "--sensitivities"),
+        ];
+        options.into_iter().find_map(|(path, option)| path.as_ref().map(|_| option))
+    }
+
+    /// Returns the measurement to make; `None` without a text.
+    pub(super) fn calibration(&self) -> Option<Calibration> {
+        let text = self.measure.as_ref().map(RunText::file);
+        let text = text.or_else(|| self.measure_tokens.as_ref().map(RunText::token_file))?;
+        let text = text.context(self.ctx).chunks(Some(self.chunks as usize));
+        Some(Calibration::new(text).memory(self.memory).without_importance(self.no_imatrix))
+    }
+
+    /// Returns the plan whose sensitivities are used.
+    pub(super) fn plan(&self) -> Option<&PathBuf> {
+        self.sensitivities.as_ref()
     }
 }

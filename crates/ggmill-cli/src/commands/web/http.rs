@@ -51,7 +51,7 @@ impl Limits {
 
 /// Answers requests.
 pub(super) trait Site: Send + Sync + 'static {
-    /// Returns the answer to a request. The caller leaves out the body for HEAD.
+    /// Returns the answer to a request. The caller omits the body for HEAD.
     fn answer(&self, request: &Request) -> Answer<'_>;
 }
 
@@ -67,12 +67,12 @@ pub(super) struct Answer<'a> {
 #[derive(Debug)]
 pub(super) enum Body<'a> {
     Bytes(Cow<'a, [u8]>),
-    /// These bytes of a file, which are within it.
+    /// A range of a file, within its length.
     Part(RandomAccess, Range<u64>),
 }
 
 impl Answer<'_> {
-    /// A message in place of what was asked for.
+    /// Returns an error answer with a message as plain text.
     pub(super) fn refusal(status: u16, message: impl std::fmt::Display) -> Self {
         let fields = vec![("Content-Type", Cow::Borrowed("text/plain; charset=utf-8"))];
         let text = format!("{message}\n").into_bytes();
@@ -158,7 +158,8 @@ fn connection<S: Site>(stream: &TcpStream, service: &Service<S>) -> io::Result<(
     drop_rest(stream)
 }
 
-/// The head of a request, up to the empty line. Fails where there is nothing to answer.
+/// Reads the head of a request, up to and including the empty line. Returns the refusal of a head that
+/// is late or too long; fails if the connection ended without a request.
 fn read_head(mut stream: &TcpStream, end: Instant) -> io::Result<Result<Vec<u8>, Answer<'static>>> {
     let mut head = Vec::new();
     let mut piece = [0; 2048];
@@ -166,15 +167,15 @@ fn read_head(mut stream: &TcpStream, end: Instant) -> io::Result<Result<Vec<u8>,
         let count = match read_until(&mut stream, &mut piece, end) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(count) => count,
-            // A browser that connects in advance and asks for nothing.
+            // Browsers open connections in advance, and may send nothing on them.
             Err(error) if head.is_empty() || !is_late(&error) => return Err(error),
             Err(_) => return Ok(Err(Answer::refusal(408, "the request did not come in time"))),
         };
-        // The empty line can begin in what was there before.
+        // The empty line can begin at the end of the previous piece.
         let from = head.len().saturating_sub(3);
         head.extend_from_slice(piece.get(..count).unwrap_or_default());
         let found = head.get(from..).and_then(|new| new.windows(4).position(|b| b == b"\r\n\r\n"));
-        let len = found.map_or(head.len(), |place| from + place + 4);
+        let len = found.map_or(head.len(), |at| from + at + 4);
         if len > HEAD {
             let message = format!("expected at most {HEAD} bytes of request head");
             return Ok(Err(Answer::refusal(431, message)));
@@ -186,7 +187,7 @@ fn read_head(mut stream: &TcpStream, end: Instant) -> io::Result<Result<Vec<u8>,
     }
 }
 
-/// Reads some bytes, and waits for them until then.
+/// Reads some bytes, and waits for them until `end`.
 fn read_until(stream: &mut &TcpStream, out: &mut [u8], end: Instant) -> io::Result<usize> {
     loop {
         let left = end.saturating_duration_since(Instant::now());
@@ -201,12 +202,13 @@ fn read_until(stream: &mut &TcpStream, out: &mut [u8], end: Instant) -> io::Resu
     }
 }
 
-/// Whether a read ended because of its time, for which systems have two names.
+/// Returns `true` if a read timed out: Unix reports `WouldBlock`, Windows `TimedOut`.
 fn is_late(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
 }
 
-/// Waits a little until the client has closed the connection too.
+/// Reads and discards input until the client closes the connection, within [`DROPPED`] bytes and
+/// [`DROPPING`].
 fn drop_rest(mut stream: &TcpStream) -> io::Result<()> {
     let end = Instant::now() + DROPPING;
     let mut piece = [0; 2048];
@@ -220,7 +222,7 @@ fn drop_rest(mut stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes an answer, with its body if that is wanted.
+/// Writes an answer, without its body for HEAD.
 fn write(mut stream: &TcpStream, answer: &Answer<'_>, with_body: bool) -> io::Result<()> {
     let len = match &answer.body {
         Body::Bytes(bytes) => bytes.len() as u64,

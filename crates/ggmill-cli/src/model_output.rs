@@ -1,28 +1,30 @@
-//! Common to every command that makes a model: its plan is printed, or the file written and
-//! reported.
+//! The output of the commands that write a model: the plan, what was written, and what the check and
+//! a test run found.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use ggmill::{Note, Planned, Written};
+use ggmill_check::{Report, Severity, render};
 use ggmill_inspect::{TypeUse, text};
 use ggmill_pipeline::Plan;
+use ggmill_run::Probe;
 use serde_json::Value;
 
 use crate::commands::inspect;
-use crate::console::Console;
-use crate::counted::counted;
+use crate::console::{Console, counted};
+use crate::files::shown;
 use crate::hints;
 use crate::outcome::{Failure, Status};
-use crate::paths::shown;
 use crate::progress::Bars;
 
-/// Columns of a type: of most of them.
+/// The minimum width of the type column: most type names fit.
 const MIN_TYPE: usize = 5;
-/// Columns of a size in bytes: that of a large tensor.
+/// The minimum width of the size column: sizes of large tensors fit.
 const MIN_SIZE: usize = 14;
 
-/// Prints a model that is planned, or writes it and prints what was written.
+/// Writes a planned model and prints what was written; with `dry_run` only prints the plan.
 pub(crate) fn make(
     planned: Planned<'_>,
     dry_run: bool,
@@ -39,7 +41,7 @@ pub(crate) fn make(
     print_written(&written, json, console)
 }
 
-/// Prints a model that is planned and not written, and refuses what writing it would be refused for.
+/// Prints the plan of a model. Fails if the outputs could not be written.
 pub(crate) fn print_planned(
     planned: &Planned<'_>,
     json: bool,
@@ -48,7 +50,7 @@ pub(crate) fn print_planned(
     let (plans, paths) = (planned.plans(), planned.paths());
     let mut out = console.text();
     match (planned.is_split(), plans, paths) {
-        _ if json => ggmill_text::json::write_pretty(&mut out, &in_words(planned.document()?))?,
+        _ if json => ggmill_text::json::write_pretty(&mut out, &reworded(planned.document()?))?,
         (false, [plan], [path]) => {
             print_table(&mut out, plan, path, console.width())?;
             writeln!(out)?;
@@ -70,7 +72,7 @@ pub(crate) fn print_planned(
     Ok(())
 }
 
-/// Prints a model that was written.
+/// Prints what was written: the path and a summary of the model, a table of shards, or JSON.
 pub(crate) fn print_written(
     written: &Written,
     json: bool,
@@ -79,7 +81,7 @@ pub(crate) fn print_written(
     let tell = || written.notes().iter().for_each(|note| console.tell(note));
     if json {
         let mut out = console.bytes();
-        ggmill_text::json::write_pretty(&mut out, &in_words(written.document()?))?;
+        ggmill_text::json::write_pretty(&mut out, &reworded(written.document()?))?;
         out.flush()?;
         tell();
         return Ok(Status::Fine);
@@ -98,8 +100,8 @@ pub(crate) fn print_written(
     Ok(Status::Fine)
 }
 
-/// A plan, or the plans of shards, with notes in terms of options.
-fn in_words(mut document: Value) -> Value {
+/// Rewords the notes in the JSON of a plan, or of the plans of shards, so that they name options.
+fn reworded(mut document: Value) -> Value {
     let reword = |plan: &mut Value| {
         let notes = plan.get_mut("notes").and_then(Value::as_array_mut);
         for note in notes.into_iter().flatten() {
@@ -114,7 +116,7 @@ fn in_words(mut document: Value) -> Value {
     document
 }
 
-/// The shards of a set as a table.
+/// Writes a table of shards.
 fn print_shards(out: &mut dyn Write, plans: &[Plan], paths: &[PathBuf]) -> io::Result<()> {
     for (plan, path) in plans.iter().zip(paths) {
         let layout = plan.layout();
@@ -124,7 +126,7 @@ fn print_shards(out: &mut dyn Write, plans: &[Plan], paths: &[PathBuf]) -> io::R
     Ok(())
 }
 
-/// The tensors of a plan, counted by type.
+/// Counts the tensors of a plan by type.
 fn type_uses(plan: &Plan) -> Vec<TypeUse> {
     TypeUse::tally(
         plan.layout()
@@ -134,13 +136,13 @@ fn type_uses(plan: &Plan) -> Vec<TypeUse> {
     )
 }
 
-/// The plan as a table: what would be placed where. On a terminal that is too narrow for it the name
-/// of a tensor has a line of its own.
+/// Writes a plan as a table of tensors with shape, type, size and offset. If the terminal is too
+/// narrow, tensor names are on separate lines.
 fn print_table(
     out: &mut dyn Write,
     plan: &Plan,
     output: &Path,
-    room: Option<usize>,
+    width: Option<usize>,
 ) -> io::Result<()> {
     let layout = plan.layout();
     let names: Vec<String> =
@@ -162,10 +164,10 @@ fn print_table(
     let (name, ggml_type) = (widest(&mut names.iter()), ggml_type.max(MIN_TYPE));
     let size = size.max(MIN_SIZE);
     let rest = shape + 2 + ggml_type + 2 + size + " bytes at ".len() + offset;
-    let is_narrow = room.is_some_and(|room| room < name + 2 + rest);
+    let is_narrow = width.is_some_and(|width| width < name + 2 + rest);
     let size = if is_narrow { 0 } else { size };
     for (cells, tensor) in rows.iter().zip(&names) {
-        let [own_shape, own_type, own_size, own_offset] = cells;
+        let [shape_cell, type_cell, size_cell, offset_cell] = cells;
         if is_narrow {
             write!(out, "{tensor}\n  ")?;
         } else {
@@ -173,7 +175,7 @@ fn print_table(
         }
         writeln!(
             out,
-            "{own_shape:<shape$}  {own_type:<ggml_type$}  {own_size:>size$} bytes at {own_offset}"
+            "{shape_cell:<shape$}  {type_cell:<ggml_type$}  {size_cell:>size$} bytes at {offset_cell}"
         )?;
     }
     let (tensors, data, total) = (layout.tensors().len(), layout.data_offset(), layout.total_len());
@@ -185,6 +187,90 @@ fn print_table(
     )
 }
 
+/// Prints the errors that the check before writing found. Fails if there are any.
+pub(crate) fn refuse_errors(planned: &Planned<'_>, console: Console) -> Result<(), Failure> {
+    let Some(refusal) = planned.check_refusal() else { return Ok(()) };
+    let mut out = console.errors();
+    let mut text = render::Text::new(console.styles_errors(), None);
+    let reports = planned.reports().iter().zip(planned.paths());
+    for (report, path) in reports.filter(|(report, _)| report.has_errors()) {
+        text.file(&mut out, &render::Checked::new(&shown(path).to_string(), report))?;
+    }
+    out.flush()?;
+    Err(refusal.into())
+}
+
+/// Prints a summary of the findings that did not prevent writing. A missing vocabulary is not a
+/// finding, but is noted here.
+pub(crate) fn summarize_findings(reports: &[Report], has_vocabulary: bool, console: Console) {
+    /// The maximum number of rules that are named.
+    const NAMED: usize = 4;
+    if reports.is_empty() {
+        return;
+    }
+    let count = |severity| reports.iter().map(|report| report.count(severity)).sum::<u64>();
+    let counted = |number: u64, thing: &str| match number {
+        0 => None,
+        1 => Some(format!("1 {thing}")),
+        _ => Some(format!("{number} {thing}s")),
+    };
+    let severities =
+        [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")];
+    let found: Vec<String> = severities
+        .into_iter()
+        .filter_map(|(severity, name)| counted(count(severity), name))
+        .collect();
+    let lacks = if has_vocabulary { "" } else { "; the file has no vocabulary" };
+    if found.is_empty() {
+        return console.note(format_args!("check: no findings{lacks}"));
+    }
+    let mut rules: Vec<String> = Vec::new();
+    for (rule, _) in reports.iter().flat_map(Report::counts) {
+        let named = format!("{} ({})", rule.summary, rule.code);
+        if !rules.contains(&named) {
+            rules.push(named);
+        }
+    }
+    let more = match rules.len().saturating_sub(NAMED) {
+        0 => "",
+        _ => ", …",
+    };
+    rules.truncate(NAMED);
+    let message = format!("check: {}: {}{more}{lacks}", found.join(", "), rules.join(", "));
+    if count(Severity::Error) + count(Severity::Warning) > 0 {
+        console.warn(message);
+    } else {
+        console.note(message);
+    }
+}
+
+/// Returns the report of a test run of a model over a few tokens, as text: for `ggmill check --run`
+/// and `ggmill convert --verify`.
+pub(crate) fn probe_text(path: &Path, found: &Probe, faults: &[String]) -> String {
+    let mut out = String::new();
+    let (least, greatest) = found.range;
+    let _ = writeln!(
+        out,
+        "{}: {} tokens run, outputs from {least:.3} to {greatest:.3}, root mean square {:.3}",
+        shown(path),
+        found.tokens,
+        found.size
+    );
+    if let Some(difference) = &found.difference {
+        let _ = writeln!(
+            out,
+            "  recorded logits: NMSE {:.1e}, same most probable token {:.1}%, KL divergence {:.1e}",
+            difference.nmse,
+            100.0 * difference.same_top,
+            difference.divergence
+        );
+    }
+    for fault in faults {
+        let _ = writeln!(out, "  not plausible: {fault}");
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use ggmill_core::{GgmlType, MetadataBuf, Shape};
@@ -192,7 +278,7 @@ mod tests {
 
     use super::*;
 
-    fn table(room: Option<usize>) -> String {
+    fn table(width: Option<usize>) -> String {
         let name = "blk.10.attn_output_of_a_long_name.weight";
         let shape = Shape::new(&[64, 4]).unwrap();
         let values = Expression::floats(shape, vec![0.5; 256]).unwrap();
@@ -201,12 +287,12 @@ mod tests {
         let plan = Recipe::new(MetadataBuf::new(), tensors).plan(&source).unwrap();
         assert_eq!(plan.layout().tensors()[0].ggml_type(), GgmlType::F32);
         let mut out = Vec::new();
-        print_table(&mut out, &plan, Path::new("x.gguf"), room).unwrap();
+        print_table(&mut out, &plan, Path::new("x.gguf"), width).unwrap();
         String::from_utf8(out).unwrap()
     }
 
     #[test]
-    fn a_name_has_a_line_of_its_own_on_a_narrow_terminal() {
+    fn names_are_on_separate_lines_on_a_narrow_terminal() {
         let wide =
             "blk.10.attn_output_of_a_long_name.weight  64 × 4  F32              1024 bytes at ";
         assert!(table(None).starts_with(wide) && table(Some(90)) == table(None), "{}", table(None));

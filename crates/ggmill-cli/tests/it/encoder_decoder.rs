@@ -6,7 +6,8 @@ use serde_json::Value as Json;
 
 use crate::support::{Directory, Outcome, ggmill};
 
-/// A T5 with a block each, of weights that are no pattern, without a vocabulary.
+/// Returns a T5 with one encoder block and one decoder block, pseudorandom weights, and no
+/// vocabulary.
 fn model(start: Option<u32>) -> Vec<u8> {
     let mut metadata = MetadataBuf::new();
     metadata.set("general.architecture", "t5");
@@ -72,7 +73,7 @@ fn json(found: &Outcome) -> Json {
 }
 
 #[test]
-fn a_model_of_two_texts_is_measured_and_quantized_by_what_is_measured() {
+fn an_encoder_decoder_model_is_measured_and_quantized() {
     let directory = directory();
     let checked = run(&directory, &["check", "t5.gguf", "--run"]);
     assert!(checked.code < 2, "{}", checked.stderr);
@@ -84,7 +85,7 @@ fn a_model_of_two_texts_is_measured_and_quantized_by_what_is_measured() {
     let number = |place: &str| found.pointer(place).and_then(Json::as_f64).unwrap();
     assert!(number("/models/0/comparison/kl_divergence/mean/value") > 0.0, "{found}");
     assert_eq!((&found["chunks"], &found["counted"]), (&5.into(), &75.into()));
-    // 16 rows of each chunk: those of the decoder.
+    // 16 rows per chunk: the tokens of the decoder.
     let logits = ["measure", "t5.gguf", "--tokens", "ids.json", "--ctx", "32", "--logits", "l.npy"];
     assert_eq!(run(&directory, &logits).code, 0);
     let header = std::fs::read(directory.path().join("l.npy")).unwrap();
@@ -104,7 +105,7 @@ fn a_model_of_two_texts_is_measured_and_quantized_by_what_is_measured() {
 }
 
 #[test]
-fn a_decoder_without_a_first_token_is_refused_with_what_adds_it() {
+fn a_decoder_without_a_start_token_gets_a_hint() {
     let directory = directory();
     let measure = ["measure", "nameless.gguf", "--tokens", "ids.json", "--ctx", "32"];
     let refused = run(&directory, &measure);

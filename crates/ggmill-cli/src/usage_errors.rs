@@ -1,10 +1,14 @@
-//! Options and commands of other tools that this one does not have: what to type instead.
+//! Usage errors with advice: what to type instead of an option or command of another tool, and which
+//! values a numeric option takes.
+
+use std::error::Error as _;
+use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use ggmill_arch::near_part;
 
-/// A command, an option that a tool like it has, and what to do instead.
+/// A command, an option of a similar tool that it lacks, and the advice.
 const OPTIONS: &[(&str, &str, &str)] = &[
     ("check", "--check-tensors", "--data reads the weights"),
     ("check", "--json", "--format json writes JSON"),
@@ -102,8 +106,8 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("tokenize", "--stdin", "- in place of TEXT reads standard input"),
 ];
 
-/// A word that people type as a command, and what does it: without what the names of other programs
-/// begin with.
+/// A word that people type as a command, and the advice. Names of programs are without their prefix
+/// (see [`program_word`]).
 const COMMANDS: &[(&str, &str)] = &[
     ("chat", "ggmill does not generate text; `ggmill template render FILE` renders a conversation"),
     ("compare", "`ggmill diff A B` compares models"),
@@ -143,7 +147,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("verify", "`ggmill check FILE` checks a model, `ggmill hash FILE --check MANIFEST` its data"),
 ];
 
-/// The same for words within a command.
+/// A command, a word that people type as its subcommand, and the advice.
 const NESTED: &[(&str, &str, &str)] = &[(
     "template",
     "show",
@@ -151,38 +155,38 @@ const NESTED: &[(&str, &str, &str)] = &[(
      those there are",
 )];
 
-/// What the name of another program does, in words of [`COMMANDS`].
-fn word_of(program: &str) -> String {
+/// Returns the word for a program in [`COMMANDS`]: its name without `llama-`, `gguf-` and `.py`.
+fn program_word(program: &str) -> String {
     let name = program.strip_suffix(".py").unwrap_or(program).replace('_', "-");
     let prefixes = ["llama-gguf-", "llama-", "gguf-"];
     let rest = prefixes.into_iter().find_map(|prefix| name.strip_prefix(prefix));
     rest.map_or_else(|| name.clone(), str::to_owned)
 }
 
-/// The error about an option or a command that is not known, with what to do instead where that is
-/// known: a similar name is of little use then. `commands` are the names that `help` takes in the
-/// place of an unknown one.
+/// Adds advice to the error about an unknown option or command, if there is some; it replaces clap's
+/// suggestion of a similar name. `commands` returns the names that `help` accepts, of which the most
+/// similar one is suggested for an unknown one.
 pub(crate) fn advise(
     mut error: clap::Error,
     command: Option<&str>,
     commands: impl FnOnce() -> Vec<String>,
 ) -> clap::Error {
-    let given = |kind| match error.get(kind) {
-        Some(ContextValue::String(given)) => Some(given.clone()),
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
         _ => None,
     };
     let advice = match error.kind() {
-        ErrorKind::UnknownArgument => given(ContextKind::InvalidArg).and_then(|option| {
+        ErrorKind::UnknownArgument => context(ContextKind::InvalidArg).and_then(|option| {
             let known = |(of, name, _): &&(&str, &str, _)| Some(*of) == command && *name == option;
             OPTIONS.iter().find(known).map(|(.., advice)| *advice)
         }),
-        ErrorKind::InvalidSubcommand => given(ContextKind::InvalidSubcommand).and_then(|name| {
+        ErrorKind::InvalidSubcommand => context(ContextKind::InvalidSubcommand).and_then(|name| {
             if command.is_some_and(|command| command != name && command != "help") {
                 let known =
                     |(of, word, _): &&(&str, &str, &str)| Some(*of) == command && *word == name;
                 return NESTED.iter().find(known).map(|(.., advice)| *advice);
             }
-            let word = word_of(&name);
+            let word = program_word(&name);
             COMMANDS.iter().find(|(known, _)| *known == word).map(|(_, advice)| *advice)
         }),
         _ => None,
@@ -191,14 +195,14 @@ pub(crate) fn advise(
         error.remove(ContextKind::SuggestedArg);
         error.remove(ContextKind::SuggestedSubcommand);
         error.remove(ContextKind::SuggestedValue);
-        // It shows the option that is similar.
+        // The usage line names the similar option.
         error.remove(ContextKind::Usage);
         let advice = ContextValue::StyledStrs(vec![StyledStr::from(advice)]);
         error.insert(ContextKind::Suggested, advice);
     } else if command == Some("help")
-        && let Some(name) = given(ContextKind::InvalidSubcommand)
+        && let Some(name) = context(ContextKind::InvalidSubcommand)
     {
-        // `help quantise` gets no suggestion by itself, as `quantise` does.
+        // clap suggests a command for `quantise`, but not for `help quantise`.
         let commands = commands();
         if let Some(near) = near_part(&name, commands.iter().map(String::as_str)) {
             let near = ContextValue::Strings(vec![near]);
@@ -206,4 +210,27 @@ pub(crate) fn advise(
         }
     }
     error
+}
+
+/// Rewords the error about an option value that is not a valid number: clap prints the message of the
+/// standard library's parser.
+pub(crate) fn in_words(error: clap::Error, command: &clap::Command) -> clap::Error {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.as_str(),
+        _ => "",
+    };
+    let (ErrorKind::ValueValidation, Some(source)) = (error.kind(), error.source()) else {
+        return error;
+    };
+    let why = match source.downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
+        Some(IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => "the number is out of range",
+        Some(_) => "expected an integer",
+        None if source.is::<ParseFloatError>() => "expected a number",
+        None => return error,
+    };
+    let (value, option) = (context(ContextKind::InvalidValue), context(ContextKind::InvalidArg));
+    let message = format!(
+        "invalid value '{value}' for '{option}': {why}\n\nFor more information, try '--help'.\n"
+    );
+    clap::Error::raw(ErrorKind::ValueValidation, message).with_cmd(command)
 }

@@ -1,26 +1,24 @@
-//! `ggmill check`: what is wrong with files.
-
-mod fix;
+//! `ggmill check`: reports problems in GGUF files, and fixes them.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use ggmill::{Check, Proposal};
 use ggmill_arch::Catalogue;
-use ggmill_check::{Profile, Report, Selector, render};
+use ggmill_check::{Fix, Profile, ProposedFix, Report, Selector, render};
+use ggmill_core::RawStr;
 use ggmill_run::Probe;
 use ggmill_run::json::probed;
 
-use crate::arch_file::catalogue;
-use crate::console::Console;
-use crate::counted::counted;
-use crate::gather::{Files, gather};
+use crate::console::{Console, counted};
+use crate::files::{shown, text_of};
+use crate::model_output::probe_text;
 use crate::outcome::{Failure, Status};
-use crate::paths::{shown, text_of};
 use crate::progress::{Bars, with_bars};
-use crate::{ran, remote};
+use crate::remote;
 
 /// Report problems in GGUF files, with reasons and fixes
 #[derive(Debug, clap::Args)]
@@ -109,7 +107,7 @@ enum Format {
     Github,
 }
 
-/// The profiles by their names.
+/// Returns the parser for the names of profiles.
 fn profiles() -> impl TypedValueParser<Value = Profile> {
     PossibleValuesParser::new(Profile::ALL.map(|profile| PossibleValue::new(profile.name())))
         .try_map(|name| name.parse::<Profile>())
@@ -120,25 +118,26 @@ struct CheckedFile {
     path: String,
     report: Report,
     readable: bool,
-    /// What running the model gave, with the first of its files.
+    /// The result of running the model, for the first of its files.
     run: Option<render::Run>,
 }
 
 impl CheckedFile {
-    fn checked(&self) -> render::Checked<'_> {
+    fn to_render(&self) -> render::Checked<'_> {
         render::Checked::new(&self.path, &self.report).with_run(self.run.as_ref())
     }
 
-    /// Whether it has errors, or running the model shows any.
+    /// Returns `true` if the file has errors, or running the model found faults.
     fn has_errors(&self) -> bool {
         self.report.has_errors() || self.run.as_ref().is_some_and(|run| !run.faults.is_empty())
     }
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let catalogue = catalogue(&args.arch_file)?;
+    let catalogue = ggmill::catalogue(&args.arch_file)?;
     let mut failures = Vec::new();
-    let models = gather(&args.files, &mut failures);
+    let (models, errors) = ggmill::find_models(&args.files);
+    failures.extend(errors.into_iter().map(Failure::from));
     let status = if args.diff {
         diff(args, &models, &catalogue, &mut failures, console)?
     } else {
@@ -155,10 +154,10 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     }
 }
 
-/// The call of the library for the files of a model that the arguments ask for; none without files.
+/// Returns the check of a model with the options of the arguments; `None` without files.
 fn builder<'a>(
     args: &Args,
-    files: &Files,
+    files: &[PathBuf],
     catalogue: &Catalogue,
 ) -> Result<Option<Check<'a>>, Failure> {
     let Some(path) = files.first() else { return Ok(None) };
@@ -172,23 +171,23 @@ fn builder<'a>(
     Ok(Some(builder))
 }
 
-/// The fixes for each of a model's files.
+/// Returns the fixes for each file of a model.
 fn proposals(
     args: &Args,
-    files: &Files,
+    files: &[PathBuf],
     catalogue: &Catalogue,
 ) -> Vec<Result<Proposal, ggmill::Error>> {
     match builder(args, files, catalogue) {
         Ok(Some(builder)) => builder.proposals(),
-        // The check reports it.
+        // The check reports the error.
         _ => Vec::new(),
     }
 }
 
-/// Shows the proposed changes.
+/// Prints the changes that `--fix` would make.
 fn diff(
     args: &Args,
-    models: &[Files],
+    models: &[Vec<PathBuf>],
     catalogue: &Catalogue,
     failures: &mut Vec<Failure>,
     console: Console,
@@ -200,7 +199,7 @@ fn diff(
             Ok(proposal) if proposal.fixes().is_empty() => {}
             Ok(proposal) => {
                 status = Status::Findings;
-                fix::write(&proposal, &mut out, console.is_styled())?;
+                write_diff(&proposal, &mut out, console.is_styled())?;
             }
             Err(error) => failures.push(error.into()),
         }
@@ -209,25 +208,26 @@ fn diff(
     Ok(status)
 }
 
+/// Checks the models, after fixing them with `--fix`, and prints the reports.
 fn report(
     args: &Args,
-    models: &[Files],
+    models: &[Vec<PathBuf>],
     catalogue: &Catalogue,
     failures: &mut Vec<Failure>,
     console: Console,
 ) -> Result<Status, Failure> {
-    let mut looked: Vec<CheckedFile> = Vec::with_capacity(models.len());
+    let mut checked_files: Vec<CheckedFile> = Vec::with_capacity(models.len());
     let logits = args.run.iter().flatten().next().map(|path| {
         let options = remote::options(path)?;
         Ok::<_, Failure>(ggmill::read_recorded(path, &options)?)
     });
-    // Before anything is printed; the other formats have it in their documents.
+    // Fails before anything is printed; the other formats contain the error.
     if let (Some(Err(failure)), Format::Text) = (&logits, args.format) {
         return Err(failure.clone());
     }
     let mut out = console.text();
     let mut text = render::Text::new(console.is_styled(), console.width());
-    let (mut told, mut templates, mut unread) = (0usize, 0usize, 0usize);
+    let (mut printed, mut templates, mut unread) = (0usize, 0usize, 0usize);
     let mut not_run = Vec::new();
     let mut fixed = 0usize;
     for files in models {
@@ -247,7 +247,7 @@ fn report(
             Ok(_) => checked.take_probe().map(|found| found.map_err(Failure::from)),
             Err(failure) => Some(Err(failure.clone())),
         };
-        let first = looked.len();
+        let first = checked_files.len();
         let mut is_first_readable = false;
         for (number, file) in checked.into_files().into_iter().enumerate() {
             let path = text_of(file.path());
@@ -258,40 +258,41 @@ fn report(
             is_first_readable |= readable && number == 0;
             failures.extend(error.map(Failure::from));
             let Some(report) = report else { continue };
-            let one = CheckedFile { path, report, readable, run: None };
-            // Text goes out file by file: a thousand files take a while. A file that cannot be
+            let file = CheckedFile { path, report, readable, run: None };
+            // Text is printed file by file, because many files take a while. A file that cannot be
             // opened is reported once, as an error.
             if matches!(args.format, Format::Text) && readable {
-                if told > 0 {
+                if printed > 0 {
                     writeln!(out)?;
                 }
-                text.file(&mut out, &one.checked())?;
-                told += 1;
+                text.file(&mut out, &file.to_render())?;
+                printed += 1;
             }
-            looked.push(one);
+            checked_files.push(file);
         }
-        let new = looked.get_mut(first..).unwrap_or_default();
-        // A first file that could not be opened is reported already.
-        if let (Some(path), Some(probe), Some(one)) =
+        let new = checked_files.get_mut(first..).unwrap_or_default();
+        // If the first file could not be opened, that error is reported already.
+        if let (Some(path), Some(probe), Some(file)) =
             (files.first(), probe.filter(|_| is_first_readable), new.first_mut())
         {
-            one.run = Some(run_of(&probe));
+            file.run = Some(run_of(&probe));
             match probe {
                 Ok(found) if matches!(args.format, Format::Text) => {
-                    write!(out, "\n{}", ran::text(path, &found, &found.faults()))?;
+                    write!(out, "\n{}", probe_text(path, &found, &found.faults()))?;
                 }
                 Ok(_) => {}
                 Err(failure) => not_run.push(failure),
             }
         }
         if matches!(args.format, Format::Github) {
-            new.iter().try_for_each(|one| render::github(&mut out, &one.checked()))?;
+            new.iter().try_for_each(|file| render::github(&mut out, &file.to_render()))?;
         }
     }
-    finish(args.format, &looked, failures.len(), &text, &mut out)?;
+    finish(args.format, &checked_files, failures.len(), &text, &mut out)?;
     failures.extend(not_run);
-    // A file without findings says so itself.
-    if args.fix && fixed == 0 && looked.iter().any(|one| one.readable && !one.report.is_clean()) {
+    // The report of a file without findings says that it has none.
+    let has_findings = |file: &CheckedFile| file.readable && !file.report.is_clean();
+    if args.fix && fixed == 0 && checked_files.iter().any(has_findings) {
         console.note("no finding could be fixed; nothing was changed");
     }
     if unread > 0 && args.select.is_empty() && matches!(args.format, Format::Text) {
@@ -303,11 +304,11 @@ fn report(
         console
             .note(format_args!("{templates} {was} not rendered; --profile run renders templates"));
     }
-    let has_errors = looked.iter().any(CheckedFile::has_errors);
+    let has_errors = checked_files.iter().any(CheckedFile::has_errors);
     Ok(if has_errors { Status::Findings } else { Status::Fine })
 }
 
-/// What running a model gave, for reports.
+/// Converts the result of running a model for the reports.
 fn run_of(probe: &Result<Probe, Failure>) -> render::Run {
     match probe {
         Ok(found) => render::Run { document: probed(Ok(found)), faults: found.faults() },
@@ -318,10 +319,10 @@ fn run_of(probe: &Result<Probe, Failure>) -> render::Run {
     }
 }
 
-/// Fixes what can be fixed in a model's files, and says whether nothing went wrong.
+/// Fixes the files of a model. Returns `false` if that failed.
 fn apply_fixes(
     args: &Args,
-    files: &Files,
+    files: &[PathBuf],
     catalogue: &Catalogue,
     fixed_so_far: &mut usize,
     failures: &mut Vec<Failure>,
@@ -351,7 +352,7 @@ fn apply_fixes(
                     "{}: fixed {count} finding{} ({})",
                     shown(proposal.path()),
                     if count == 1 { "" } else { "s" },
-                    fix::distinct(proposal.codes()).join(", ")
+                    distinct(proposal.codes()).join(", ")
                 ));
             }
             Err(error) => failures.push(error.into()),
@@ -360,19 +361,19 @@ fn apply_fixes(
     failures.len() == before
 }
 
-/// Writes what is written when all files are known.
+/// Writes the end of a report: the summary of text, or the document with all files.
 fn finish(
     format: Format,
-    looked: &[CheckedFile],
+    files: &[CheckedFile],
     unreadable: usize,
     text: &render::Text,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let all: Vec<_> = looked.iter().map(CheckedFile::checked).collect();
+    let all: Vec<_> = files.iter().map(CheckedFile::to_render).collect();
     match format {
         Format::Text => {
             let readable: Vec<_> =
-                looked.iter().filter(|one| one.readable).map(|one| &one.report).collect();
+                files.iter().filter(|file| file.readable).map(|file| &file.report).collect();
             if readable.len() + unreadable > 1 && !readable.is_empty() {
                 text.summary(out, &readable, unreadable)?;
             }
@@ -382,4 +383,68 @@ fn finish(
         Format::Github => {}
     }
     out.flush()
+}
+
+/// The rule about duplicate keys.
+const DUPLICATE: &str = "GG1201";
+
+/// Writes the changes that `--fix` would make as removed and added lines.
+fn write_diff(proposal: &Proposal, out: &mut dyn Write, styled: bool) -> io::Result<()> {
+    let style = |color: AnsiColor| if styled { color.on_default() } else { Style::new() };
+    let (removed, added, title) = (
+        style(AnsiColor::Red),
+        style(AnsiColor::Green),
+        if styled { Style::new().bold() } else { Style::new() },
+    );
+    writeln!(out, "{title}{}{title:#}", shown(proposal.path()))?;
+    for (ProposedFix { codes, fix, .. }, before) in proposal.fixes().iter().zip(proposal.before()) {
+        let rules = distinct(codes.iter().copied()).join(", ");
+        let mut minus = |key: &str| match before {
+            Some(before) => {
+                writeln!(out, "  {rules} {removed}- {} = {before}{removed:#}", RawStr::from(key))
+            }
+            None => Ok(()),
+        };
+        match fix {
+            // Of identical entries with the same key, one is kept.
+            Fix::Set { key, .. } if codes.iter().all(|code| *code == DUPLICATE) => {
+                let before = before.as_deref().unwrap_or_default();
+                writeln!(
+                    out,
+                    "  {rules} {removed}- {} = {before}, all but one{removed:#}",
+                    RawStr::from(key.as_str())
+                )?;
+            }
+            Fix::Set { key, value_type, value } => {
+                minus(key)?;
+                let value = value.to_string();
+                writeln!(
+                    out,
+                    "  {rules} {added}+ {} = {} ({value_type}){added:#}",
+                    RawStr::from(key.as_str()),
+                    RawStr::from(value.as_str())
+                )?;
+            }
+            Fix::Rename { from, to } => {
+                minus(from)?;
+                writeln!(
+                    out,
+                    "  {rules} {added}+ {} = {}{added:#}",
+                    RawStr::from(to.as_str()),
+                    before.as_deref().unwrap_or_default()
+                )?;
+            }
+            Fix::Unset { key } => minus(key)?,
+            other => writeln!(out, "  {rules} {added}~ {other}{added:#}")?,
+        }
+    }
+    Ok(())
+}
+
+/// Returns the distinct codes, sorted.
+fn distinct(codes: impl IntoIterator<Item = &'static str>) -> Vec<&'static str> {
+    let mut codes: Vec<_> = codes.into_iter().collect();
+    codes.sort_unstable();
+    codes.dedup();
+    codes
 }

@@ -1,24 +1,19 @@
-//! `ggmill measure`: the perplexity of models on a text, and their divergence from another model.
+//! `ggmill measure`: measures the perplexity of models on a text, and their divergence from another
+//! model.
 
-mod merge;
-mod text;
-
-use std::io::Write as _;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use ggmill::{Model, check_output, write_file};
-use ggmill_inspect::text::Options;
+use ggmill::{Model, check_output, merge_scores, write_file};
+use ggmill_inspect::text::{Column, Options, Table, write_paragraph};
 use ggmill_run::json::document;
-use ggmill_run::{Measurement, Scores};
+use ggmill_run::{Distribution, Estimate, Measurement, Scores};
 
-use self::text::Text;
-use crate::console::Console;
+use crate::console::{Console, counted};
+use crate::files::{file_name, open_model, refuse_stream};
+use crate::options::{RunArgs, TextArgs, with_run};
 use crate::outcome::{Failure, Status};
-use crate::outputs::refuse_stream;
-use crate::paths::file_name;
 use crate::progress::Bars;
-use crate::run_model::{RunArgs, TextArgs, with_run};
-use crate::source::open_model;
 
 /// Measure the perplexity of models on a text, and their KL divergence from another model
 #[derive(Debug, clap::Args)]
@@ -82,12 +77,12 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     /// Merge measurements of parts of a text, as written by --scores
-    Merge(merge::Args),
+    Merge(MergeArgs),
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     if let Some(Action::Merge(args)) = &args.action {
-        return merge::run(args, console);
+        return run_merge(args, console);
     }
     if args.logits.is_some() && args.files.len() > 1 {
         return Err(Failure::new("--logits takes one MODEL, as it writes the logits of one model"));
@@ -138,7 +133,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     report(&scores, page, args.json, console)
 }
 
-/// The page to write.
+/// An HTML page to write.
 #[derive(Clone, Copy)]
 struct Page<'a> {
     path: &'a Path,
@@ -146,7 +141,7 @@ struct Page<'a> {
     force: bool,
 }
 
-/// Writes the page. The names of models are without directories, as in other reports.
+/// Writes the page. Names of models are without directories, as in other reports.
 fn write_page(
     page: Page<'_>,
     scores: &Scores,
@@ -189,4 +184,156 @@ fn report(
         console.note(Measurement::ABOUT);
     }
     Ok(Status::Fine)
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  ggmill measure merge a.json b.json
+  ggmill measure merge parts/*.json --html page.html
+
+The parts may be in any order. They must be of the same models and the same base, and together have \
+all chunks from the first to the last.")]
+struct MergeArgs {
+    /// Files written by `measure --scores`
+    #[arg(required = true, value_name = "SCORES.json")]
+    parts: Vec<PathBuf>,
+    /// Write an HTML page with a table of all models, and curves of the KL divergence
+    #[arg(long, value_name = "PAGE.html")]
+    html: Option<PathBuf>,
+    /// Replace PAGE.html if it exists
+    #[arg(long, requires = "html")]
+    force: bool,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn run_merge(args: &MergeArgs, console: Console) -> Result<Status, Failure> {
+    if let Some(path) = &args.html {
+        refuse_stream(path)?;
+        check_output(path, &args.parts, args.force)?;
+    }
+    let scores = merge_scores(&args.parts)?;
+    let page = args.html.as_deref();
+    let page = page.map(|path| Page { path, inputs: &args.parts, force: args.force });
+    report(&scores, page, args.json, console)
+}
+
+/// The measurements of models, with their names, to be written as text.
+struct Text<'a> {
+    models: Vec<(&'a str, &'a Measurement)>,
+    base: Option<&'a str>,
+    context: usize,
+}
+
+impl Text<'_> {
+    fn write(&self, out: &mut dyn Write, options: &Options) -> io::Result<()> {
+        let Some((name, first)) = self.models.first() else { return Ok(()) };
+        let several = self.models.len() > 1;
+        if !several {
+            writeln!(out, "{name}")?;
+        }
+        let counts = format!(
+            "{} of {} tokens, {} counted",
+            counted(first.chunks, "chunk"),
+            self.context,
+            counted(first.counted, "token")
+        );
+        if several {
+            write_paragraph(out, &counts, options)?;
+            writeln!(out)?;
+            return self.write_table(out, options);
+        }
+        let indent = options.width.map(|width| width.saturating_sub(2));
+        let mut lines = Vec::new();
+        write_paragraph(&mut lines, &counts, &options.with_width(indent))?;
+        for line in String::from_utf8_lossy(&lines).lines() {
+            writeln!(out, "  {line}")?;
+        }
+        writeln!(out)?;
+        write_details(first, out, options)
+    }
+
+    /// Writes a table with a row for each model.
+    fn write_table(&self, out: &mut dyn Write, options: &Options) -> io::Result<()> {
+        let first = self.models.first().map(|(_, first)| *first);
+        let compared = first.and_then(|first| first.comparison.as_ref());
+        let columns: &[Column<'_>] = match first {
+            Some(first) if first.similarity.is_some() => {
+                &[Column::Number("cosine"), Column::Number("its 1%"), Column::Number("its min")]
+            }
+            Some(first) if first.comparison.is_some() => &[
+                Column::Number("perplexity"),
+                Column::Number("KL divergence"),
+                Column::Number("its 99%"),
+                Column::Number("same top"),
+            ],
+            _ => &[Column::Number("perplexity")],
+        };
+        let mut table = Table::new("model", columns);
+        if let (Some(name), Some(compared)) = (self.base, compared) {
+            let none = || "–".to_owned();
+            let cells = [with_error(&compared.base_perplexity, 4), none(), none(), none()];
+            table.add(&format!("{name} (base)"), cells);
+        }
+        for (name, measured) in &self.models {
+            let mut cells = Vec::new();
+            cells.extend(measured.perplexity.as_ref().map(|it| with_error(it, 4)));
+            if let Some(found) = &measured.comparison {
+                cells.push(with_error(&found.divergence.mean, 6));
+                cells.push(format!("{:.6}", found.divergence.quantile(0.99)));
+                cells.push(format!("{:.2}%", found.same_top.value * 100.0));
+            }
+            if let Some(found) = &measured.similarity {
+                cells.push(with_error(&found.cosine.mean, 6));
+                cells.extend([0.01, 0.0].map(|it| format!("{:.6}", found.cosine.quantile(it))));
+            }
+            table.add(name, cells);
+        }
+        table.write(out, options)
+    }
+}
+
+/// Writes all numbers of one model.
+fn write_details(measured: &Measurement, out: &mut dyn Write, options: &Options) -> io::Result<()> {
+    let mut table = Table::new("", &[Column::Number("")]).with_indent(2);
+    let mut line = |name: &str, estimate: &Estimate, digits| {
+        table.add(name, [with_error(estimate, digits)]);
+    };
+    if let Some(perplexity) = &measured.perplexity {
+        line("perplexity", perplexity, 4);
+    }
+    if let Some(comparison) = &measured.comparison {
+        line("perplexity of the base", &comparison.base_perplexity, 4);
+        line("their ratio", &comparison.ratio, 6);
+        line("KL divergence", &comparison.divergence.mean, 6);
+        line("same most probable token", &comparison.same_top, 4);
+        line("change of probability", &comparison.probability_change.mean, 6);
+        line("its root mean square", &comparison.probability_rms, 6);
+    }
+    if let Some(similarity) = &measured.similarity {
+        line("cosine of embeddings", &similarity.cosine.mean, 6);
+    }
+    table.write(out, options)?;
+    let (columns, distributions): (Vec<Column<'_>>, Vec<&Distribution>) =
+        match (&measured.comparison, &measured.similarity) {
+            (Some(found), _) => (
+                vec![Column::Number("KL divergence"), Column::Number("Δ probability")],
+                vec![&found.divergence, &found.probability_change],
+            ),
+            (None, Some(found)) => (vec![Column::Number("cosine")], vec![&found.cosine]),
+            (None, None) => return Ok(()),
+        };
+    writeln!(out)?;
+    let mut table = Table::new("", &columns).with_indent(2);
+    for (name, share) in Distribution::SHARES {
+        let quantiles = distributions.iter().map(|it| format!("{:.6}", it.quantile(share)));
+        table.add(name, quantiles);
+    }
+    table.write(out, options)
+}
+
+fn with_error(estimate: &Estimate, digits: usize) -> String {
+    format!("{:.digits$} ± {:.digits$}", estimate.value, estimate.error)
 }

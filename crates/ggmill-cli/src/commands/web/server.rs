@@ -1,45 +1,45 @@
-//! The server. It answers requests on a loopback port, for addresses that begin with a random
-//! token, and gives the files of the page and the files of one model, which are known when it
-//! starts. A name in a request is looked up among these and is never a path.
+//! The server of the inspector page. It listens on a loopback port, answers only requests whose path
+//! begins with a random token, and serves the files of the page and of one model. Both lists are fixed
+//! when it starts: a name in a request is looked up in them, and is never used as a path.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
-use std::{fmt, io};
+use std::{fmt, fs, io};
 
 use ggmill_io::RandomAccess;
 use ggmill_text::http::{Asked, Request, asked};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use super::http::{self, Answer, Body, Limits};
-use super::page::{Page, SCRIPT};
 
-/// Where the files of the model are, in the page's directory.
+/// The path of the model's files, within the page's directory.
 const FILES: &str = "model/";
-/// What stays as it is in an address.
+/// The characters that are percent-encoded in an address.
 const ENCODED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
-/// The policy of the page, and of every other file that is not a script. The page sends no requests
-/// and compiles nothing: its worker does.
+/// The content security policy of the page, and of every other file that is not a script. The page
+/// sends no requests and compiles no WebAssembly: its worker does.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-/// The policy of scripts, which is that of a worker whose script they are; a page has its own. It
-/// asks for the file at the address that is opened, which may redirect to another host.
+/// The policy of scripts: a worker gets the policy of its script. The worker fetches the address that
+/// is opened, which may redirect to another host.
 const WORKER_POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src \
                              'self' https: http://localhost:* http://127.0.0.1:*";
 
-/// A server that listens, and answers when it [runs](Self::run).
+/// A server that listens, and answers requests in [`run`](Self::run).
 #[derive(Debug)]
 pub(crate) struct Server {
     listener: TcpListener,
     site: Site,
 }
 
-/// What the server gives.
+/// The content of the server.
 struct Site {
-    /// The path that addresses begin with, `/TOKEN/`.
+    /// The beginning of every valid path, `/TOKEN/`.
     prefix: String,
     port: u16,
     page: Page,
@@ -48,23 +48,23 @@ struct Site {
 }
 
 impl Server {
-    /// Listens on a port of the loopback interface; 0 is any that is free.
+    /// Listens on a port of the loopback interface; 0 is any free port.
     pub(crate) fn start(page: Page, files: &[PathBuf], port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", port))?;
         let port = listener.local_addr()?.port();
         let mut token = [0; 16];
         getrandom::fill(&mut token).map_err(|error| io::Error::other(error.to_string()))?;
         let token = u128::from_ne_bytes(token);
-        let name = |path: &PathBuf| (crate::paths::file_name(path), path.clone());
+        let name = |path: &PathBuf| (crate::files::file_name(path), path.clone());
         let files = files.iter().map(name).collect();
         Ok(Self { listener, site: Site { prefix: format!("/{token:032x}/"), port, page, files } })
     }
 
-    /// The address of the page, which opens a file: one of the model by its path, or another
+    /// Returns the address of the page that opens `open`: a file of the model by its path, or an
     /// address.
     pub(crate) fn address(&self, open: Option<&Path>) -> String {
         let opened = open.map(|path| match self.site.files.iter().find(|(_, file)| file == path) {
-            // An address in an address: encoded as one, and as a part of the other.
+            // The name is encoded twice: here as part of an address, below as part of the fragment.
             Some((name, _)) => format!("{FILES}{}", utf8_percent_encode(name, ENCODED)),
             None => path.to_string_lossy().into_owned(),
         });
@@ -74,7 +74,7 @@ impl Server {
         format!("http://127.0.0.1:{}{}{fragment}", self.site.port, self.site.prefix)
     }
 
-    /// Answers requests for as long as that is possible, and returns why it is not any more.
+    /// Answers requests until accepting connections fails, and returns the error.
     pub(crate) fn run(self) -> io::Error {
         http::serve(&self.listener, self.site, Limits::USUAL)
     }
@@ -82,7 +82,7 @@ impl Server {
 
 impl http::Site for Site {
     fn answer(&self, request: &Request) -> Answer<'_> {
-        let mut answer = self.found(request);
+        let mut answer = self.content(request);
         let is_script = answer.fields.contains(&("Content-Type", Cow::Borrowed(SCRIPT)));
         let policies = [
             ("Content-Security-Policy", if is_script { WORKER_POLICY } else { POLICY }),
@@ -97,9 +97,10 @@ impl http::Site for Site {
 }
 
 impl Site {
-    fn found(&self, request: &Request) -> Answer<'_> {
-        // Another site's page can have a name that leads here, but its requests say that name.
-        if !request.host.as_deref().is_some_and(|host| is_here(host, self.port)) {
+    fn content(&self, request: &Request) -> Answer<'_> {
+        // DNS rebinding: the name of another site can resolve to this server, but its requests have
+        // that name in the field Host.
+        if !request.host.as_deref().is_some_and(|host| is_own_host(host, self.port)) {
             return Answer::refusal(403, "the field Host names another server");
         }
         if !matches!(&*request.method, "GET" | "HEAD") {
@@ -129,7 +130,7 @@ impl Site {
 }
 
 impl fmt::Debug for Site {
-    /// Without the token.
+    /// Omits the token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Site")
             .field("port", &self.port)
@@ -138,13 +139,14 @@ impl fmt::Debug for Site {
     }
 }
 
-/// Whether the field `Host` names this server. Browsers leave out the port of `http`.
-fn is_here(host: &str, port: u16) -> bool {
-    let (name, of) = host.split_once(':').unwrap_or((host, "80"));
-    matches!(name, "127.0.0.1" | "localhost") && of == port.to_string()
+/// Returns `true` if the field `Host` names this server. Browsers omit port 80.
+fn is_own_host(host: &str, port: u16) -> bool {
+    let (name, host_port) = host.split_once(':').unwrap_or((host, "80"));
+    matches!(name, "127.0.0.1" | "localhost") && host_port == port.to_string()
 }
 
-/// What follows a secret prefix. How long it takes does not depend on how much of it is right.
+/// Removes a secret prefix from a path; `None` if the path does not begin with it. Compares in constant
+/// time, so that timing does not reveal how many characters match.
 fn without_prefix<'a>(path: &'a str, prefix: &str) -> Option<&'a str> {
     let (start, rest) = path.split_at_checked(prefix.len())?;
     let pairs = start.bytes().zip(prefix.bytes());
@@ -152,7 +154,7 @@ fn without_prefix<'a>(path: &'a str, prefix: &str) -> Option<&'a str> {
     (differing == 0).then_some(rest)
 }
 
-/// A file of the model, or the range of it that is asked for.
+/// Returns a file of the model, or the requested range of it.
 fn part(path: &Path, range: Option<&str>) -> ggmill_io::Result<Answer<'static>> {
     let file = RandomAccess::open(path)?;
     let len = file.len();
@@ -165,7 +167,7 @@ fn part(path: &Path, range: Option<&str>) -> ggmill_io::Result<Answer<'static>> 
             return Ok(answer);
         }
     };
-    // A file that is written to between two requests is another one.
+    // The tag changes if the file is written between two requests.
     let written = file.metadata().and_then(|metadata| metadata.modified().ok());
     let since = written.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let tag = format!("\"{len:x}-{:x}\"", since.unwrap_or_default().as_nanos());
@@ -179,6 +181,88 @@ fn part(path: &Path, range: Option<&str>) -> ggmill_io::Result<Answer<'static>> 
         fields.push(("Content-Range", place.into()));
     }
     Ok(Answer { status, fields, body: Body::Part(file, start..end) })
+}
+
+/// The maximum number of files of a page, and of their bytes. The page has about ten files with 4 MB.
+const MOST_FILES: usize = 256;
+const MOST_BYTES: u64 = 64 << 20;
+/// The maximum depth of subdirectories of a page.
+const DEEPEST: usize = 4;
+
+/// The media type of scripts.
+pub(super) const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+/// The files of the directory in `GGMILL_WEB_PAGE` when the command was built: see `build.rs`.
+static BUILT_IN: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/page.rs"));
+
+/// The files of the inspector page, by their paths within it.
+#[derive(Debug)]
+pub(crate) struct Page {
+    files: BTreeMap<String, Cow<'static, [u8]>>,
+}
+
+impl Page {
+    /// Returns the page that is compiled into the command; `None` if it was built without one.
+    pub(crate) fn built_in() -> Option<Self> {
+        let files = BUILT_IN.iter().map(|&(name, bytes)| (name.to_owned(), Cow::Borrowed(bytes)));
+        let files: BTreeMap<_, _> = files.collect();
+        (!files.is_empty()).then_some(Self { files })
+    }
+
+    /// Reads a built page from a directory. Fails if it has no `index.html`.
+    pub(crate) fn read(directory: &Path) -> io::Result<Self> {
+        let mut page = Self { files: BTreeMap::new() };
+        page.add(directory, "", 0, &mut 0)?;
+        if !page.files.contains_key("index.html") {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "there is no index.html"));
+        }
+        Ok(page)
+    }
+
+    fn add(
+        &mut self,
+        directory: &Path,
+        prefix: &str,
+        depth: usize,
+        total: &mut u64,
+    ) -> io::Result<()> {
+        let too_much = || io::Error::other("more files than an inspector page has");
+        if depth > DEEPEST {
+            return Err(too_much());
+        }
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let (name, kind) = (format!("{prefix}{name}"), entry.file_type()?);
+            if kind.is_dir() {
+                self.add(&entry.path(), &format!("{name}/"), depth + 1, total)?;
+            } else if kind.is_file() {
+                *total = total.saturating_add(entry.metadata()?.len());
+                if *total > MOST_BYTES || self.files.len() >= MOST_FILES {
+                    return Err(too_much());
+                }
+                self.files.insert(name, Cow::Owned(fs::read(entry.path())?));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a file by its path in the page, with its media type.
+    pub(super) fn file(&self, path: &str) -> Option<(&[u8], &'static str)> {
+        let path = if path.is_empty() { "index.html" } else { path };
+        self.files.get(path).map(|bytes| (&**bytes, media_type(path)))
+    }
+}
+
+fn media_type(path: &str) -> &'static str {
+    match path.rsplit_once('.').map_or("", |(_, ending)| ending) {
+        "html" => "text/html; charset=utf-8",
+        "js" => SCRIPT,
+        "css" => "text/css; charset=utf-8",
+        "wasm" => "application/wasm",
+        "svg" => "image/svg+xml",
+        _ => "application/octet-stream",
+    }
 }
 
 #[cfg(test)]
@@ -203,7 +287,7 @@ mod tests {
             ("localhost.example.org:8000", 8000, false),
             ("", 80, false),
         ] {
-            assert_eq!(is_here(host, port), expected, "{host:?}, port {port}");
+            assert_eq!(is_own_host(host, port), expected, "{host:?}, port {port}");
         }
     }
 

@@ -1,24 +1,26 @@
-//! `--compare`: the tokens of a text in two vocabularies.
+//! Analyses of a tokenization: `--explain`, `--compare` with another vocabulary, and `--pre auto`.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{self, Write};
+use std::ops::Range;
 use std::path::Path;
 
 use ggmill_core::RawStr;
 use ggmill_tokenizer::{
-    Advice, EncodeOptions, Piece, Reason, Tokenizer, compare, fitting_pre_tokenizers,
+    Advice, EncodeOptions, Explained, ExplainedText, ExplainedWord, MergeOrder, Piece, Reason,
+    Tokenizer, compare, fitting_pre_tokenizers,
 };
 
-use super::shown_tokens::text as text_of;
+use super::output::text as text_of;
 use crate::console::Console;
+use crate::files::{open, shown};
 use crate::outcome::{Failure, Status};
-use crate::paths::shown;
-use crate::source::open;
 
 /// The maximum number of tokens that are shown for a difference.
 const SHOWN: usize = 40;
 
-pub(super) fn print(
+/// Prints the differences between the tokens of a text in two vocabularies (`--compare`).
+pub(super) fn print_comparison(
     models: [(&Path, &Tokenizer); 2],
     text: &[u8],
     options: EncodeOptions,
@@ -57,15 +59,15 @@ pub(super) fn print(
             writeln!(out, "  {}:{}", shown(path), segmentation(tokenizer, pieces))?;
         }
         for reason in difference.reasons(left, right, text) {
-            writeln!(out, "  because {reason}{}", names(reason, left, right))?;
+            writeln!(out, "  because {reason}{}", pre_tokenizer_names(reason, left, right))?;
         }
     }
     out.flush()?;
     Ok(if found.is_equal() { Status::Fine } else { Status::Findings })
 }
 
-/// Returns the names of the pre-tokenizers, if they are the reason.
-fn names(reason: Reason, left: &Tokenizer, right: &Tokenizer) -> String {
+/// Returns the names of the pre-tokenizers, if they are the reason; otherwise an empty string.
+fn pre_tokenizer_names(reason: Reason, left: &Tokenizer, right: &Tokenizer) -> String {
     let name = |tokenizer: &Tokenizer| tokenizer.vocabulary().pre_tokenizer().unwrap_or("none");
     match reason {
         Reason::PreTokenizer => format!(": {} and {}", name(left), name(right)),
@@ -73,8 +75,9 @@ fn names(reason: Reason, left: &Tokenizer, right: &Tokenizer) -> String {
     }
 }
 
-/// Prints the pre-tokenizers by how well the tokens match those of another vocabulary.
-pub(super) fn fitting(
+/// Prints the pre-tokenizers by the number of differences from the tokens of another vocabulary
+/// (`--pre auto`).
+pub(super) fn print_fitting(
     path: &Path,
     reference: &Tokenizer,
     text: &[u8],
@@ -117,7 +120,7 @@ pub(super) fn fitting(
     Ok(Status::Findings)
 }
 
-/// Returns tokens in a row, with their IDs.
+/// Returns the tokens of a part of the text, with their IDs, on one line.
 fn segmentation(tokenizer: &Tokenizer, pieces: &[Piece]) -> String {
     let mut shown = String::new();
     for piece in pieces.iter().take(SHOWN) {
@@ -130,4 +133,92 @@ fn segmentation(tokenizer: &Tokenizer, pieces: &[Piece]) -> String {
         shown.push_str(" no tokens");
     }
     shown
+}
+
+/// Prints how each part of the text is tokenized, in order (`--explain`).
+pub(super) fn print_explanation(
+    tokenizer: &Tokenizer,
+    text: &[u8],
+    options: EncodeOptions,
+    console: Console,
+) -> Result<Status, Failure> {
+    let parts = tokenizer.explain(text, &options).map_err(Failure::new)?;
+    let mut out = console.text();
+    for part in &parts {
+        match part {
+            Explained::Added(piece) => {
+                writeln!(out, "added token {}", token(tokenizer, piece))?;
+            }
+            Explained::Special(piece) => {
+                let place = piece.start..piece.end;
+                writeln!(out, "special token {}, {}", token(tokenizer, piece), bytes(&place))?;
+            }
+            Explained::Text(part) => explained(tokenizer, part, text, &mut out)?,
+            _ => {}
+        }
+    }
+    out.flush()?;
+    Ok(Status::Fine)
+}
+
+/// Prints how text between special tokens is tokenized.
+fn explained(
+    tokenizer: &Tokenizer,
+    part: &ExplainedText,
+    text: &[u8],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let original = text.get(part.range.clone()).unwrap_or_default();
+    writeln!(out, "text {}: {:?}", bytes(&part.range), RawStr::new(original))?;
+    let rewritten = part.rewritten.as_deref().unwrap_or(original);
+    if part.rewritten.is_some() {
+        writeln!(out, "  becomes {:?}", RawStr::new(rewritten))?;
+    }
+    for (number, pass) in part.passes.iter().enumerate() {
+        writeln!(out, "  pass {} of {}: {}", number + 1, part.passes.len(), pass.rule)?;
+        write!(out, "   ")?;
+        for piece in &pass.pieces {
+            write!(out, " {:?}", RawStr::new(rewritten.get(piece.clone()).unwrap_or_default()))?;
+        }
+        writeln!(out)?;
+    }
+    for word in &part.words {
+        explained_word(tokenizer, word, out)?;
+    }
+    Ok(())
+}
+
+fn explained_word(
+    tokenizer: &Tokenizer,
+    word: &ExplainedWord,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let part = |range: Range<usize>| RawStr::new(word.text.get(range).unwrap_or_default());
+    writeln!(out, "  word {:?}", RawStr::new(&word.text))?;
+    if word.is_whole {
+        writeln!(out, "    is a token, so nothing is merged")?;
+    }
+    for merge in &word.merges {
+        let (left, right) = (part(merge.start..merge.middle), part(merge.middle..merge.end));
+        match merge.order {
+            MergeOrder::Rank(rank) => write!(out, "    merge of rank {rank}: ")?,
+            MergeOrder::Score(score) => write!(out, "    merge of score {score}: ")?,
+            _ => write!(out, "    merge: ")?,
+        }
+        writeln!(out, "{left:?} + {right:?}")?;
+    }
+    let tokens = if word.pieces.len() == 1 { "token " } else { "tokens" };
+    write!(out, "    {tokens}")?;
+    for piece in &word.pieces {
+        write!(out, " {}", token(tokenizer, piece))?;
+    }
+    writeln!(out)
+}
+
+fn token(tokenizer: &Tokenizer, piece: &Piece) -> String {
+    format!("{:?} ({})", text_of(tokenizer, piece.id), piece.id)
+}
+
+fn bytes(range: &Range<usize>) -> String {
+    format!("bytes {}..{}", range.start, range.end)
 }
