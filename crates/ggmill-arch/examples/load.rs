@@ -1,5 +1,6 @@
 //! Prints how long the built-in descriptions take to load: one, all of them, and one from its text,
 //! which also checks its graph on generated models.
+#![expect(clippy::print_stdout, reason = "a program")]
 
 use std::time::Instant;
 

@@ -69,6 +69,8 @@ struct Inner {
     subject: Option<(SubjectKind, Box<str>)>,
     /// A name that is not a hyperparameter.
     unknown: Option<Box<str>>,
+    /// The line and the column in the text of the description.
+    place: Option<(usize, usize)>,
     message: String,
 }
 
@@ -82,8 +84,14 @@ pub(crate) enum SubjectKind {
 impl Error {
     #[cold]
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        let message = message.into();
-        Self(Box::new(Inner { kind, architecture: None, subject: None, unknown: None, message }))
+        Self(Box::new(Inner {
+            kind,
+            architecture: None,
+            subject: None,
+            unknown: None,
+            place: None,
+            message: message.into(),
+        }))
     }
 
     #[cold]
@@ -114,8 +122,8 @@ impl Error {
         self
     }
 
-    /// Puts the line and the column of the expression or the subject before the message, where the
-    /// text of the description has them.
+    /// Adds the line and the column of the expression or the subject, if they are found in the text of
+    /// the description.
     #[must_use]
     pub(crate) fn placed(mut self, toml: &str) -> Self {
         let subject = self.0.subject.as_ref().and_then(|(_, name)| definition(toml, name));
@@ -126,10 +134,7 @@ impl Error {
             let found = toml.get(start..)?.find(text)?;
             Some(start.saturating_add(found))
         });
-        if let Some(at) = expression.or(subject) {
-            let (line, column) = line_and_column(toml, at);
-            self.0.message.insert_str(0, &format!("line {line}, column {column}: "));
-        }
+        self.0.place = expression.or(subject).map(|at| line_and_column(toml, at));
         self
     }
 
@@ -216,6 +221,9 @@ pub(crate) fn quoted(text: &str) -> String {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
+        if let Some((line, column)) = self.0.place {
+            write!(f, "line {line}, column {column}: ")?;
+        }
         if let Some(architecture) = self.architecture() {
             write!(f, "architecture {architecture:?}")?;
             separator = ", ";

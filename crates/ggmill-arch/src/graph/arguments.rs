@@ -59,6 +59,45 @@ impl Value {
     }
 }
 
+/// Lists within each other, and the values of a list with all within it.
+const MAX_LISTS: usize = 8;
+const MAX_VALUES: usize = 1 << 16;
+
+/// Returns how many values a list has with all within it, or bytes a text, and how deep it is.
+pub(super) fn measure(value: &Value) -> (usize, usize) {
+    fn known(value: &ParameterValue) -> (usize, usize) {
+        match value {
+            ParameterValue::List(values) => sum(values.len(), values.iter().map(known)),
+            ParameterValue::Str(text) => (text.len(), 0),
+            _ => (0, 0),
+        }
+    }
+    fn sum(count: usize, inner: impl Iterator<Item = (usize, usize)>) -> (usize, usize) {
+        let add = |all: (usize, usize), one: (usize, usize)| {
+            (all.0.saturating_add(one.0), all.1.max(one.1))
+        };
+        let (all, depth) = inner.fold((count, 0), add);
+        (all, depth.saturating_add(1))
+    }
+    match value {
+        Value::Known(value) => known(value),
+        Value::List(values) => sum(values.len(), values.iter().map(measure)),
+        _ => (0, 0),
+    }
+}
+
+/// Fails for a list of too many values or levels, or a text of too many bytes: sums of lists and texts
+/// could double with every statement. Returns how many values there are.
+pub(super) fn bounded(value: &Value) -> Outcome<usize> {
+    let (all, depth) = measure(value);
+    if all > MAX_VALUES || depth > MAX_LISTS {
+        return Err(format!(
+            "has {all} values in {depth} levels, the limit is {MAX_VALUES} in {MAX_LISTS}"
+        ));
+    }
+    Ok(all)
+}
+
 /// The arguments and options of an operation.
 pub(super) struct Argument<'a> {
     given: std::vec::IntoIter<Value>,

@@ -1,6 +1,6 @@
 //! What each operation takes and gives.
 
-use super::arguments::{Argument, Value, arithmetic, number};
+use super::arguments::{Argument, Value, arithmetic, bounded, measure, number};
 use super::build::Builder;
 use super::{Extent, Function, Groups, Operation, Rope, RopeStyle, Rows, Yarn};
 use crate::expression::{Operator, Outcome, binary};
@@ -46,7 +46,14 @@ impl Builder<'_> {
                 (Operation::WithNumber { with, number, left: true }, vec![node], extent)
             }
             (left, right) => {
-                return binary(operator, &left.known()?, &right.known()?).map(Value::Known);
+                let (left, right) = (left.known()?, right.known()?);
+                let value = Value::Known(binary(operator, &left, &right)?);
+                // It took as long as the operands are.
+                for operand in [left, right] {
+                    self.spend(measure(&Value::Known(operand)).0)?;
+                }
+                bounded(&value)?;
+                return Ok(value);
             }
         };
         self.push(operation, inputs, extent)

@@ -4,7 +4,7 @@ use core::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::arguments::{Argument, Value};
+use super::arguments::{Argument, Value, bounded};
 use super::build::{Builder, Condition, Taken, add};
 use super::weights::Source;
 use super::{Graph, Section};
@@ -19,9 +19,8 @@ use crate::value::ParameterValue;
 
 /// Calls within each other.
 const MAX_CALLS: usize = 16;
-/// Lists within each other, and the values of a list with all within it.
-const MAX_LISTS: usize = 8;
-const MAX_VALUES: usize = 1 << 16;
+/// The longest name of a tensor that gets a suffix, in bytes.
+const MAX_NAME: usize = 256;
 /// The most names whose values an error states.
 const MAX_SHOWN: usize = 8;
 
@@ -178,6 +177,7 @@ impl<'a> Run<'a> {
                 }
                 let values = match value {
                     Value::Known(ParameterValue::List(values)) => {
+                        self.builder.spend(values.len())?;
                         Ok(values.iter().cloned().map(Value::Known).collect())
                     }
                     other => other.into_list(),
@@ -225,6 +225,7 @@ impl<'a> Run<'a> {
         match self.value(over, frame)? {
             Value::List(values) => Ok(values),
             Value::Known(ParameterValue::List(values)) => {
+                self.builder.spend(values.len())?;
                 Ok(values.iter().cloned().map(Value::Known).collect())
             }
             _ => Err(self.at(over.span, Some(over), frame, "is not a list")),
@@ -277,7 +278,7 @@ impl<'a> Run<'a> {
             Kind::Local(name) => match frame.values.get(&**name) {
                 Some(value) => {
                     // A copy of a list costs as much as the list has.
-                    self.builder.spend(size(value).0)?;
+                    self.builder.spend(size(value))?;
                     value.clone()
                 }
                 None => return Err(Fault::Text("has no value here".into())),
@@ -291,6 +292,9 @@ impl<'a> Run<'a> {
             }
             Kind::Input(number) => Value::Input(*number),
             Kind::Suffix(of, suffix) => match self.value(of, frame)? {
+                Value::Weight(name) if name.len() > MAX_NAME => {
+                    return Err(Fault::Text(format!("has a name of more than {MAX_NAME} bytes")));
+                }
                 Value::Weight(name) => Value::Weight(format!("{name}.{suffix}")),
                 other => return Err(Fault::Text(format!("is {}, not a tensor", other.kind()))),
             },
@@ -314,11 +318,15 @@ impl<'a> Run<'a> {
                 for part in parts {
                     values.push(self.value(part, frame)?);
                 }
-                list(values)?
+                self.list(values)?
             }
             Kind::Comprehension(variable, parts) => {
                 let [over, element] = &**parts;
                 let mut values = Vec::new();
+                // A copy of the variables costs as much as they have.
+                for value in frame.values.values() {
+                    self.builder.spend(size(value).saturating_add(1))?;
+                }
                 let mut inner = Frame {
                     values: frame.values.clone(),
                     source: frame.source,
@@ -328,7 +336,7 @@ impl<'a> Run<'a> {
                     inner.values.insert(variable, number);
                     values.push(self.value(element, &inner)?);
                 }
-                list(values)?
+                self.list(values)?
             }
             Kind::Not(inner) => bool(!self.condition(inner, frame, false)?),
             Kind::IsNone(inner) => {
@@ -456,6 +464,13 @@ impl<'a> Run<'a> {
         self.builder.of_values(function, &values)
     }
 
+    /// Returns a bounded list.
+    fn list(&self, values: Vec<Value>) -> Outcome<Value> {
+        let value = Value::List(values);
+        self.builder.spend(bounded(&value)?)?;
+        Ok(value)
+    }
+
     /// Returns whether the model has a tensor.
     fn has(&mut self, name: &str) -> Result<bool, Fault> {
         if !self.has_tensors {
@@ -530,26 +545,10 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Returns how many values a list has with all within it, and how deep it is.
-fn size(value: &Value) -> (usize, usize) {
-    let Value::List(values) = value else { return (0, 0) };
-    let (all, depth) = values
-        .iter()
-        .map(size)
-        .fold((values.len(), 0), |all, one| (all.0.saturating_add(one.0), all.1.max(one.1)));
-    (all, depth.saturating_add(1))
-}
-
-/// Returns a list of at most so many values, and no deeper than others.
-fn list(values: Vec<Value>) -> Outcome<Value> {
-    let value = Value::List(values);
-    let (all, depth) = size(&value);
-    if all > MAX_VALUES || depth > MAX_LISTS {
-        return Err(format!(
-            "is a list of {all} values in {depth} levels, the limit is {MAX_VALUES} in {MAX_LISTS}"
-        ));
-    }
-    Ok(value)
+/// Returns how many values a copy of a value has: copies of known lists are shared.
+fn size(value: &Value) -> usize {
+    let Value::List(values) = value else { return 0 };
+    values.iter().map(size).fold(values.len(), usize::saturating_add)
 }
 
 fn bool(value: bool) -> Value {

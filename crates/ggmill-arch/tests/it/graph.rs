@@ -189,9 +189,9 @@ fn errors_say_place_expression_values_and_calls() {
         ),
         (
             "linear(ffn_up[i], x)",
-            "linear(ffn_up[i], widht)",
-            "tiny.py:4:27: \"widht\" is neither assigned here, nor a hyperparameter, nor a tensor; \
-             did you mean width?, in: u = linear(ffn_up[i], widht)",
+            "linear(ffn_up[i], widh)",
+            "tiny.py:4:27: \"widh\" is neither assigned here, nor a hyperparameter, nor a tensor; \
+             did you mean width?, in: u = linear(ffn_up[i], widh)",
         ),
         (
             "    return x + linear(ffn_down[i], u)",
@@ -237,14 +237,14 @@ fn errors_of_tables_have_a_place() {
     for (from, to, expected) in [
         (
             "shape = [\"width\", \"inner\"], required",
-            "shape = [\"widht\", \"inner\"], required",
-            "architecture \"tiny\", tensor \"blk.{i}.ffn_gate.weight\": line 36, column 41: shape: \
-             expression \"widht\": \"widht\" is not a hyperparameter; did you mean width?",
+            "shape = [\"widh\", \"inner\"], required",
+            "line 35, column 41: architecture \"tiny\", tensor \"blk.{i}.ffn_gate.weight\": shape: \
+             expression \"widh\": \"widh\" is not a hyperparameter; did you mean width?",
         ),
         (
             "for = \"i in 0..blocks\"",
             "for = \"i in 0..block\"",
-            "architecture \"tiny\": line 32, column 16: expression \"block\": \"block\" is not a \
+            "line 31, column 16: architecture \"tiny\": expression \"block\": \"block\" is not a \
              hyperparameter; did you mean blocks?",
         ),
     ] {
@@ -276,9 +276,9 @@ fn functions_of_other_architectures_can_be_imported() {
     assert!(text.contains("\n\ndef layer(x, i, angles):\n"), "{text}");
     for (source, expected) in [
         (
-            "from qwen3 import modle\n",
-            "qwen3.py:1:19: the file has no function \"modle\"; did you mean model?, in: from qwen3 \
-             import modle",
+            "from qwen3 import modl\n",
+            "qwen3.py:1:19: the file has no function \"modl\"; did you mean model?, in: from qwen3 \
+             import modl",
         ),
         (
             "from qwen33 import model\n",

@@ -108,8 +108,11 @@ fn a_slip_is_found_when_the_description_is_loaded() {
         ),
     ] {
         let error = refused(&toml);
+        let text = error.to_string();
+        let (place, fault) = text.split_once(": ").unwrap();
         assert!(
-            error.to_string().starts_with(&format!("architecture \"small\", {message}")),
+            place.starts_with("line ")
+                && fault.starts_with(&format!("architecture \"small\", {message}")),
             "{error}\nexpected {message}"
         );
         assert_eq!(error.kind(), ErrorKind::Description);
@@ -235,7 +238,8 @@ fn a_damaged_description_gives_an_answer() {
     });
     let mut numbers = Numbers(0x9E37_79B9_7F4A_7C15);
     let mut accepted = 0;
-    for _ in 0..3000 {
+    let tries = if ggmill_testdata::is_long() { 3000 } else { 300 };
+    for _ in 0..tries {
         let mut text = whole.to_owned();
         for _ in 0..=numbers.below(3) {
             let start = numbers.below(text.len());
@@ -252,7 +256,7 @@ fn a_damaged_description_gives_an_answer() {
         }
     }
     // Damage in a comment or in a name changes little.
-    assert!(accepted > 100, "{accepted}");
+    assert!(accepted > tries / 30, "{accepted}");
 }
 
 #[test]
@@ -366,6 +370,27 @@ fn programs_are_bounded() {
         (
             "def model():\n    x = range(60000)\n    for i in range(60000):\n        y = x\n    return logits(embed(t, tokens))\n".to_owned(),
             "too many steps",
+        ),
+        // Texts and lists that double with every turn, and lists that get deeper.
+        (
+            "def model():\n    x = 'a'\n    for i in range(100):\n        x = x + x\n    return logits(embed(t, tokens))\n".to_owned(),
+            "has 131072 values in 0 levels, the limit is 65536 in 8",
+        ),
+        (
+            "def model():\n    x = [1] + [1]\n    for i in range(100):\n        x = x + x\n    return logits(embed(t, tokens))\n".to_owned(),
+            "has 131072 values in 1 levels, the limit is 65536 in 8",
+        ),
+        (
+            "def model():\n    x = [1] + [1]\n    for i in range(100):\n        x = [x] + []\n    return logits(embed(t, tokens))\n".to_owned(),
+            "the limit is 65536 in 8",
+        ),
+        (
+            "def model():\n    x = range(60000)\n    for i in range(60000):\n        y = [0 for j in [1]]\n    return logits(embed(t, tokens))\n".to_owned(),
+            "too many steps",
+        ),
+        (
+            "def model():\n    x = t\n    for i in range(60000):\n        x = x.bias\n    return logits(embed(t, tokens))\n".to_owned(),
+            "has a name of more than 256 bytes",
         ),
         ("x".repeat(300_000), "the limit is"),
     ] {
