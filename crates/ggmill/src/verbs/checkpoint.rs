@@ -6,8 +6,8 @@ use ggmill_arch::{Architecture, Catalogue, VocabularySpec};
 use ggmill_convert::{TokenizerFiles, WithTarget};
 use ggmill_inspect::FileKind;
 use ggmill_io::Directory;
-use ggmill_pipeline::Checkpoint as _;
 use ggmill_pipeline::formats::CheckpointDirectory;
+use ggmill_pipeline::{Checkpoint as _, Pretrained as _};
 
 use crate::error::Kind;
 use crate::open::kind_of_file;

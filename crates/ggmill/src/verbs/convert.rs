@@ -12,7 +12,7 @@ use ggmill_convert::{
 use ggmill_core::{FileType, RawStr, Value, keys};
 use ggmill_inspect::FileKind;
 use ggmill_pipeline::formats::{CheckpointDirectory, Legacy, PeftAdapter};
-use ggmill_pipeline::{Checkpoint as _, Pretrained, Recipe, ShardLimit, SplitOptions};
+use ggmill_pipeline::{Pretrained, Recipe, ShardLimit, SplitOptions};
 use ggmill_quantize::{Goal, QuantizeOptions, Target, TypePlan, fit_recipe, quantize_recipe};
 use ggmill_run::{Probe, Recorded};
 
