@@ -1,6 +1,6 @@
 //! What a header says, as records.
 
-use ggmill_core::{Endian, GgmlType, HeaderEdit, Model, Header, Value, ValueType};
+use ggmill_core::{Endian, GgmlType, Header, HeaderEdit, Model, Value, ValueType};
 
 use crate::failure::{self, Failure};
 use crate::record::Record;
