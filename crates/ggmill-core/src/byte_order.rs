@@ -99,19 +99,19 @@ pub fn swap_bytes(ggml_type: GgmlType, blocks: &mut [u8]) -> Result<()> {
             Detail::NotBlocks { ggml_type, found: blocks.len() as u64, block: layout.bytes },
         ));
     }
-    match words {
-        [] => {}
+    match (words, size) {
+        ([], _) => {}
         // The compiler vectorizes plain numbers.
-        [Numbers { width: 2, .. }] if size == 2 => {
+        ([Numbers { width: 2, .. }], 2) => {
             blocks.as_chunks_mut::<2>().0.iter_mut().for_each(|word| word.reverse());
         }
-        [Numbers { width: 4, .. }] if size == 4 => {
+        ([Numbers { width: 4, .. }], 4) => {
             blocks.as_chunks_mut::<4>().0.iter_mut().for_each(|word| word.reverse());
         }
-        [Numbers { width: 8, .. }] if size == 8 => {
+        ([Numbers { width: 8, .. }], 8) => {
             blocks.as_chunks_mut::<8>().0.iter_mut().for_each(|word| word.reverse());
         }
-        words => blocks
+        (words, size) => blocks
             .chunks_exact_mut(size)
             .for_each(|block| words.iter().for_each(|word| word.swap(block))),
     }
@@ -152,6 +152,27 @@ mod tests {
                 swap_bytes(ggml_type, blocks.get_mut(1..).unwrap()).is_err() || size == 1,
                 "{ggml_type}"
             );
+        }
+    }
+
+    #[test]
+    fn each_number_is_reversed() {
+        for ggml_type in GgmlType::all() {
+            let Some(numbers) = numbers(ggml_type) else { continue };
+            let size = ggml_type.layout().unwrap().bytes as usize;
+            let mut blocks: Vec<u8> =
+                (0..2 * size).map(|byte| u8::try_from(byte % 251).unwrap()).collect();
+            let mut expected = blocks.clone();
+            for block in expected.chunks_exact_mut(size) {
+                for run in numbers {
+                    for number in 0..run.count {
+                        let start = run.start + number * run.stride;
+                        block.get_mut(start..start + run.width).unwrap().reverse();
+                    }
+                }
+            }
+            swap_bytes(ggml_type, &mut blocks).unwrap();
+            assert_eq!(blocks, expected, "{ggml_type}");
         }
     }
 

@@ -406,8 +406,8 @@ pub fn size_label<'a>(
         }
     }
     let label = match experts.checked_div(expert_tensors) {
-        Some(count) if count > 0 => format!("{count}x{}", rounded(shared.saturating_add(expert))),
-        _ => rounded(total),
+        Some(count) => format!("{count}x{}", rounded(shared.saturating_add(expert))),
+        None => rounded(total),
     };
     (total > 0).then_some(label)
 }

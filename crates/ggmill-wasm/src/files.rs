@@ -3,7 +3,7 @@
 #[cfg(feature = "tokenize")]
 use std::cell::OnceCell;
 
-use ggmill_core::{Decoder, Limits, Model, Header, Progress};
+use ggmill_core::{Decoder, Header, Limits, Model, Progress};
 #[cfg(feature = "tokenize")]
 use ggmill_tokenizer::{Error, Tokenizer};
 

@@ -1,6 +1,6 @@
 //! The content of headers, as records.
 
-use ggmill_core::{Endian, GgmlType, HeaderEdit, Model, Header, Value, ValueType};
+use ggmill_core::{Endian, GgmlType, Header, HeaderEdit, Model, Value, ValueType};
 
 use crate::failure::{self, Failure};
 use crate::record::Record;

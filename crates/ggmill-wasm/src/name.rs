@@ -1,6 +1,6 @@
 //! File names by the naming convention.
 
-use ggmill_core::{Model, Header, Split, size_label, suggested_file_name};
+use ggmill_core::{Header, Model, Split, size_label, suggested_file_name};
 
 use crate::failure::Failure;
 use crate::record::Record;

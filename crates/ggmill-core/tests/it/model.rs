@@ -6,7 +6,7 @@ use std::fmt;
 
 use ggmill_core::{
     Decoder, Endian, Error, ErrorKind, GgmlType, Header, Limits, Model, RawStr, ReadAt, Result,
-    swap_bytes,
+    Subject, swap_bytes,
 };
 use ggmill_testdata::bytes::{FileBytes, Value};
 use proptest::prelude::*;
@@ -277,6 +277,269 @@ fn files_that_are_not_a_set() {
         error.to_string(),
         "split.no 1, expected 0 for shard 1 of 3; this is shard 2 under a different name"
     );
+}
+
+/// Builds a shard with these entries besides `split.*`, if there is a count.
+fn shard_with(split: Option<(u64, u64)>, endian: Endian, entries: &[(&str, Value)]) -> Vec<u8> {
+    let mut file = FileBytes::new(3, endian);
+    file.head(0, entries.len() as u64 + if split.is_some() { 2 } else { 0 });
+    if let Some((number, count)) = split {
+        file.pair("split.no", &Value::U64(number)).pair("split.count", &Value::U64(count));
+    }
+    for (key, value) in entries {
+        file.pair(key, value);
+    }
+    file.into_bytes()
+}
+
+#[test]
+fn shards_that_disagree() {
+    let told = |shards: &[Vec<u8>]| {
+        let error = set(shards).unwrap_err();
+        (error.shard().unwrap(), error.to_string())
+    };
+    let plain = |number, count| shard_with(Some((number, count)), Endian::Little, &[]);
+    let of = |architecture: &str| [("general.architecture", Value::from(architecture))];
+    assert_eq!(
+        told(&[plain(0, 2), plain(1, 3)]),
+        (1, "directory/1.gguf: split.count 3, expected 2 as in 0.gguf".to_owned())
+    );
+    assert_eq!(
+        told(&[plain(0, 2), plain(2, 2)]),
+        (1, "directory/1.gguf: is shard 3 of 2".to_owned())
+    );
+    assert_eq!(
+        told(&[plain(0, 2), shard_with(Some((1, 2)), Endian::Big, &[])]),
+        (1, "directory/1.gguf: is big-endian, but 0.gguf is not".to_owned())
+    );
+    assert_eq!(
+        told(&[
+            plain(0, 3),
+            shard_with(Some((1, 3)), Endian::Little, &of("llama")),
+            shard_with(Some((2, 3)), Endian::Little, &of("mamba")),
+        ]),
+        (2, r#"directory/2.gguf: architecture "mamba", expected "llama" as in 1.gguf"#.to_owned())
+    );
+    let counted = [("split.tensors.count", Value::U8(7))];
+    assert_eq!(
+        told(&[plain(0, 2), shard_with(Some((1, 2)), Endian::Little, &counted)]),
+        (
+            1,
+            "directory/1.gguf: split.tensors.count 7, but the shards have 0 tensors in total"
+                .to_owned()
+        )
+    );
+    assert_eq!(
+        told(&[plain(3, 12)]).1,
+        "directory/0.gguf: shards 1, 2, 3, 5, 6, 7, 8, 9, … (11 in all) of 12 not given"
+    );
+    assert_eq!(told(&[plain(0, 2)]).1, "directory/0.gguf: shard 2 of 2 not given");
+    // Eight missing shards are all shown.
+    assert_eq!(
+        told(&[plain(0, 9)]).1,
+        "directory/0.gguf: shards 2, 3, 4, 5, 6, 7, 8, 9 of 9 not given"
+    );
+    // Without names, messages number the files.
+    let open = |bytes: Vec<u8>| Model::open(bytes).unwrap();
+    let error = Model::from_shards(vec![open(plain(1, 2)), open(plain(1, 2))]).unwrap_err();
+    assert_eq!(error.to_string(), "is shard 2, and so is file 1");
+}
+
+#[test]
+fn a_shard_is_compared_with_its_name() {
+    let expect = |split, number, count| {
+        let model = Model::open(shard_with(split, Endian::Little, &[])).unwrap();
+        model.expect_shard(number, count).map_err(|error| {
+            assert_eq!((error.kind(), error.shard()), (ErrorKind::Shards, Some(0)));
+            error.to_string()
+        })
+    };
+    assert_eq!(expect(Some((1, 3)), 2, 3), Ok(()));
+    assert_eq!(
+        expect(None, 2, 3).unwrap_err(),
+        "named shard 2 of 3, but has no key \"split.count\""
+    );
+    assert_eq!(expect(Some((1, 4)), 2, 3).unwrap_err(), "split.count 4, expected 3 as in the name");
+    assert_eq!(
+        expect(Some((2, 3)), 2, 3).unwrap_err(),
+        "split.no 2, expected 1 for shard 2 of 3; this is shard 3 under a different name"
+    );
+    assert_eq!(expect(Some((3, 3)), 2, 3).unwrap_err(), "split.no 3, expected 1 for shard 2 of 3");
+    let error = Model::missing_shards(RawStr::from("a-00002-of-00003.gguf"), vec![2], 3);
+    assert_eq!(error.to_string(), "a-00002-of-00003.gguf: missing: shard 2 of 3");
+    assert_eq!((error.kind(), error.shard()), (ErrorKind::Shards, None));
+}
+
+#[test]
+fn an_error_names_the_duplicate_tensor() {
+    let error = set(&[shard(0, 2, &["a"]), shard(1, 2, &["a"])]).unwrap_err();
+    assert_eq!(error.subject(), Some(Subject::Tensor(RawStr::from("a"))));
+    assert!(error.cause().is_none() && error.source().is_none());
+    // An error without a cause is returned unchanged.
+    let message = error.to_string();
+    assert_eq!(error.into_cause().unwrap_err().to_string(), message);
+    let error = Error::caused(ErrorKind::Io, "cut").into_cause().unwrap();
+    assert_eq!(error.to_string(), "cut");
+    let error = Model::open(b"GGUF".to_vec()).unwrap_err();
+    assert_eq!(error.shard(), None);
+    assert_eq!(error.message().to_string(), "version needs 4 bytes, but 0 remain in the file");
+    assert!(format!("{error:?}").starts_with("Truncated: offset 0x4: version needs"));
+}
+
+/// A source that records what it was asked for.
+#[derive(Debug, Default)]
+struct Recording(std::sync::Mutex<Vec<std::ops::Range<u64>>>);
+
+impl ReadAt for Recording {
+    fn len(&self) -> u64 {
+        7
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        out.fill(u8::try_from(offset).unwrap());
+        Ok(())
+    }
+
+    fn prefetch(&self, ranges: &[std::ops::Range<u64>]) {
+        self.0.lock().unwrap().extend_from_slice(ranges);
+    }
+
+    fn verify(&self) -> Result<()> {
+        Err(Error::caused(ErrorKind::Changed, "was edited"))
+    }
+
+    fn name(&self) -> Option<RawStr<'_>> {
+        Some(RawStr::from("a source"))
+    }
+
+    fn as_any(&self) -> Option<&dyn std::any::Any> {
+        Some(self)
+    }
+}
+
+#[test]
+fn pointers_forward_to_the_source() {
+    let source = std::sync::Arc::new(Recording::default());
+    let boxed: Box<dyn ReadAt> = Box::new(std::sync::Arc::clone(&source));
+    let pointer: &dyn ReadAt = &&boxed;
+    assert_eq!((pointer.len(), pointer.is_empty()), (7, false));
+    let mut out = [0; 2];
+    pointer.read_at(3, &mut out).unwrap();
+    assert_eq!(out, [3; 2]);
+    assert!(pointer.as_slice().is_none());
+    let range = 1..2;
+    pointer.prefetch(std::slice::from_ref(&range));
+    assert_eq!(*source.0.lock().unwrap(), vec![range]);
+    assert_eq!(pointer.verify().unwrap_err().to_string(), "was edited");
+    assert_eq!(pointer.name(), Some(RawStr::from("a source")));
+    assert!(pointer.as_any().unwrap().is::<Recording>());
+    // The capabilities are optional.
+    let bytes: &dyn ReadAt = &vec![0u8; 3];
+    assert_eq!((bytes.name(), bytes.as_slice()), (None, Some(&[0u8; 3][..])));
+    assert!(bytes.as_any().is_none() && bytes.verify().is_ok());
+    assert!(ReadAt::is_empty(&Vec::<u8>::new()));
+    let error = bytes.read_at(2, &mut out).unwrap_err();
+    assert_eq!(error.to_string(), "data from 2 to 4, but the file ends at 3");
+}
+
+/// A source whose content changed after it was opened.
+#[derive(Debug)]
+struct Edited(Vec<u8>);
+
+impl ReadAt for Edited {
+    fn len(&self) -> u64 {
+        ReadAt::len(&self.0)
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.0.read_at(offset, out)
+    }
+
+    fn verify(&self) -> Result<()> {
+        Err(Error::caused(ErrorKind::Changed, "was edited"))
+    }
+}
+
+#[test]
+fn a_model_is_verified_in_all_files() {
+    let first = Model::open(shard(0, 2, &["a"])).unwrap();
+    first.verify().unwrap();
+    let model =
+        Model::from_shards(vec![first, Model::open(Edited(shard(1, 2, &["b"]))).unwrap()]).unwrap();
+    assert_eq!(model.verify().unwrap_err().to_string(), "was edited");
+    assert_eq!(model.parts()[1].split().unwrap().unwrap().number, 1);
+}
+
+#[test]
+fn a_header_alone_reads_only_its_bytes() {
+    let file = of_blocks(GgmlType::F32, &[7; 12], Endian::Little);
+    let mut decoder = Decoder::new(None, &Limits::default());
+    decoder.feed(&file).unwrap();
+    let header = decoder.finish().unwrap();
+    assert_eq!((header.file_len(), header.needed_len(), header.name()), (None, None, None));
+    assert!(header.source().is_none() && header.verify().is_ok());
+    let len = header.header_len();
+    let mut out = vec![0; usize::try_from(len).unwrap()];
+    header.read_at(0, &mut out).unwrap();
+    assert_eq!(out, &file[..out.len()]);
+    let error = header.read_at(1, &mut out).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misuse);
+    assert_eq!(
+        error.to_string(),
+        format!("data from 1 to {} is needed, but {len} bytes of the file are in memory", len + 1)
+    );
+    let model = Model::from_header(header);
+    assert_eq!((model.file_len(), model.header_fault().is_none()), (None, true));
+    // With the file as its source, it reads like any other.
+    let header = Header::parse(&file).unwrap().with_bytes(file.clone()).with_source(file.clone());
+    assert!(header.source().is_some());
+    header.read_at(len, &mut [0; 12]).unwrap();
+}
+
+#[test]
+fn headers_are_equal_if_their_bytes_are() {
+    let file = |key: &str| shard_with(None, Endian::Little, &[(key, Value::U8(1))]);
+    let parse = |bytes: Vec<u8>| Header::parse(bytes).unwrap();
+    assert_eq!(parse(file("a")), parse(file("a")));
+    assert_ne!(parse(file("a")), parse(file("b")), "the same ranges of other bytes");
+    assert_ne!(parse(file("a")), parse(file("ab")));
+}
+
+#[test]
+fn a_damaged_header_has_faults() {
+    let file = of_blocks(GgmlType::F32, &[7; 12], Endian::Little);
+    let cut = Model::open_damaged(file[..file.len() - 1].to_vec()).unwrap();
+    assert!(cut.header_fault().is_none(), "only the data is damaged");
+    assert_eq!(cut.parts()[0].needed_len(), Some(file.len() as u64));
+    let cut = Model::open_damaged(file[..30].to_vec()).unwrap();
+    assert_eq!(cut.header_fault().unwrap().kind(), ErrorKind::Truncated);
+    let mut decoder = Decoder::new(Some(30), &Limits::default());
+    let _ = decoder.feed(&file[..30]);
+    let mut header = decoder.finish_damaged().unwrap();
+    assert_eq!((header.faults().len(), header.take_faults().len()), (1, 1));
+    assert!(header.faults().is_empty());
+}
+
+#[test]
+fn iterators_know_their_lengths() {
+    for (name, bytes, limits) in files() {
+        let Ok(header) = Header::parse_with(&bytes, &limits) else { continue };
+        let (metadata, tensors) = (header.metadata(), header.tensors());
+        assert_eq!(metadata.iter().len(), metadata.len(), "{name}");
+        assert_eq!(metadata.is_empty(), metadata.iter().next().is_none(), "{name}");
+        let mut offsets: Vec<u64> = metadata.iter().rev().map(|entry| entry.offset()).collect();
+        offsets.reverse();
+        assert!(metadata.into_iter().map(|entry| entry.offset()).eq(offsets), "{name}");
+        assert!((&metadata).into_iter().map(|entry| entry.offset()).is_sorted(), "{name}");
+        assert_eq!((tensors.iter().len(), tensors.is_empty()), (tensors.len(), tensors.len() == 0));
+        assert!((&tensors).into_iter().map(|tensor| tensor.info_offset()).is_sorted(), "{name}");
+        for array in metadata.iter().filter_map(|entry| entry.value().unwrap().as_array()) {
+            let len = usize::try_from(array.len()).ok();
+            assert_eq!(array.iter().size_hint(), (0, len), "{name}");
+            assert!((&array).into_iter().count() == len.unwrap(), "{name}");
+            assert!(array.strings().is_none_or(|strings| strings.size_hint() == (0, len)));
+        }
+    }
 }
 
 /// A source that cannot be read. Its error has a source.
