@@ -117,7 +117,9 @@ impl Error {
     pub(crate) fn with_nearest<'n>(mut self, names: impl IntoIterator<Item = &'n str>) -> Self {
         let near = self.0.unknown.as_deref().and_then(|unknown| near_part(unknown, names));
         if let Some(near) = near {
-            self.0.message.push_str(&format!("; did you mean {near}?"));
+            self.0.message.push_str("; did you mean ");
+            self.0.message.push_str(&near);
+            self.0.message.push('?');
         }
         self
     }
@@ -130,10 +132,8 @@ impl Error {
         let quoted = self.0.message.split_once("expression \"").map(|(_, rest)| rest);
         let expression = quoted.and_then(|rest| rest.split('"').next());
         let start = subject.unwrap_or(0);
-        let expression = expression.filter(|text| !text.is_empty()).and_then(|text| {
-            let found = toml.get(start..)?.find(text)?;
-            Some(start.saturating_add(found))
-        });
+        let expression = expression.filter(|text| !text.is_empty());
+        let expression = expression.and_then(|text| whole_words(toml, start, text));
         self.0.place = expression.or(subject).map(|at| line_and_column(toml, at));
         self
     }
@@ -195,6 +195,18 @@ fn definition(toml: &str, name: &str) -> Option<usize> {
         start = start.saturating_add(line.len());
     }
     None
+}
+
+/// Returns where `words` is in a text from `start` on, but not as a part of a longer word.
+fn whole_words(text: &str, start: usize, words: &str) -> Option<usize> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let rest = text.get(start..)?;
+    let found = rest.match_indices(words).find(|(at, _)| {
+        let (before, after) = (rest.get(..*at), rest.get(at.saturating_add(words.len())..));
+        !before.is_some_and(|before| before.ends_with(is_word))
+            && !after.is_some_and(|after| after.starts_with(is_word))
+    });
+    found.map(|(at, _)| start.saturating_add(at))
 }
 
 /// Returns the line and the column of a place in a text, both from 1.

@@ -96,50 +96,49 @@ impl Catalogue {
         config: &Json,
         tensors: &[(impl AsRef<str>, Shape)],
     ) -> Option<StartingDescription> {
-        self.started(config, tensors, MAX_TENSORS)
+        started(config, tensors, MAX_TENSORS)
     }
+}
 
-    /// Compares at most `left` tensors of all descriptions together.
-    fn started(
-        &self,
-        config: &Json,
-        tensors: &[(impl AsRef<str>, Shape)],
-        mut left: usize,
-    ) -> Option<StartingDescription> {
-        let read = Config::new(config);
-        let is_class = read.class().is_some();
-        let class = read.class().or(read.model_type())?.to_owned();
-        let tensors: Vec<(&str, Shape)> =
-            tensors.iter().take(MAX_NAMES).map(|(name, shape)| (name.as_ref(), *shape)).collect();
-        // Architectures with similarly spelled classes come first, then those with most classes: the
-        // plain ones.
-        let mut known: Vec<(usize, &Architecture)> = Architecture::builtins()
-            .filter_map(|architecture| {
-                let spelling = spelling(architecture, &class)?;
-                let spelling = if is_class { spelling.min(UNLIKE) } else { UNLIKE };
-                Some((spelling, architecture))
-            })
-            .collect();
-        known.sort_by_key(|(spelling, architecture)| {
-            let classes = architecture.checkpoint_classes().count();
-            (*spelling, core::cmp::Reverse(classes), architecture.name())
-        });
-        let best = known
-            .into_iter()
-            .map(|(spelling, architecture)| Candidate {
-                spelling,
-                architecture,
-                fit: misfit(architecture, config, &tensors, &mut left),
-            })
-            .min_by_key(Candidate::order)?;
-        let text = Architecture::builtin_text(best.architecture.name())?;
-        let text = for_class(text, &class, is_class);
-        // Only the checkpoint kinds changed, so the graph need not be checked again.
-        Architecture::read(&text, None, &BuiltinParts).ok()?;
-        let nearest = best.architecture.name().to_owned();
-        let text = best.comments(&class, config, &tensors) + &text;
-        Some(StartingDescription { text, class, nearest })
-    }
+/// Returns a first draft, comparing at most `left` tensors of all descriptions together.
+fn started(
+    config: &Json,
+    tensors: &[(impl AsRef<str>, Shape)],
+    mut left: usize,
+) -> Option<StartingDescription> {
+    let read = Config::new(config);
+    let is_class = read.class().is_some();
+    let class = read.class().or(read.model_type())?.to_owned();
+    let tensors: Vec<(&str, Shape)> =
+        tensors.iter().take(MAX_NAMES).map(|(name, shape)| (name.as_ref(), *shape)).collect();
+    // Architectures with similarly spelled classes come first, then those with most classes: the
+    // plain ones.
+    let mut known: Vec<(usize, &Architecture)> = Architecture::builtins()
+        .filter_map(|architecture| {
+            let spelling = spelling(architecture, &class)?;
+            let spelling = if is_class { spelling.min(UNLIKE) } else { UNLIKE };
+            Some((spelling, architecture))
+        })
+        .collect();
+    known.sort_by_key(|(spelling, architecture)| {
+        let classes = architecture.checkpoint_classes().count();
+        (*spelling, core::cmp::Reverse(classes), architecture.name())
+    });
+    let best = known
+        .into_iter()
+        .map(|(spelling, architecture)| Candidate {
+            spelling,
+            architecture,
+            fit: misfit(architecture, config, &tensors, &mut left),
+        })
+        .min_by_key(Candidate::order)?;
+    let text = Architecture::builtin_text(best.architecture.name())?;
+    let text = for_class(text, &class, is_class);
+    // Only the checkpoint kinds changed, so the graph need not be checked again.
+    Architecture::read(&text, None, &BuiltinParts).ok()?;
+    let nearest = best.architecture.name().to_owned();
+    let text = best.comments(&class, config, &tensors) + &text;
+    Some(StartingDescription { class, nearest, text })
 }
 
 impl Candidate<'_> {
@@ -233,9 +232,11 @@ fn unread_members(architecture: &Architecture, config: &Json) -> Vec<String> {
     let members = config.as_object().into_iter().flatten();
     members
         .filter(|(name, value)| {
-            !(value.is_null() || value.is_object() || name.contains("dropout"))
-                && !IRRELEVANT.contains(&name.as_str())
-                && !places.contains(name.as_str())
+            !(value.is_null()
+                || value.is_object()
+                || name.contains("dropout")
+                || IRRELEVANT.contains(&name.as_str())
+                || places.contains(name.as_str()))
         })
         .map(|(name, value)| {
             let value = value.to_string();
@@ -541,8 +542,7 @@ mod tests {
             "num_attention_heads": 8, "max_position_embeddings": 128, "rms_norm_eps": 1e-6,
         });
         let shape = Shape::new(&[64]).unwrap();
-        let start =
-            Catalogue::new().started(&config, &[("\u{1b}[31m.weight", shape)], left).unwrap();
+        let start = started(&config, &[("\u{1b}[31m.weight", shape)], left).unwrap();
         assert!(!start.text.contains('\u{1b}'));
     }
 

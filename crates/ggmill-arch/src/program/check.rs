@@ -23,6 +23,7 @@ pub(super) fn resolve_library(functions: &mut [Function]) -> Result<(), Fault> {
         names: &names,
         of_library: true,
         known: &|_| false,
+        similar: &[],
         tensors: &[],
     };
     functions.iter_mut().try_for_each(|function| scope.function(function))?;
@@ -34,7 +35,7 @@ pub(super) fn resolve_library(functions: &mut [Function]) -> Result<(), Fault> {
 pub(super) fn resolve(
     functions: &mut [Function],
     names: &Names,
-    known: &dyn Fn(&str) -> bool,
+    (known, similar): (&dyn Fn(&str) -> bool, &[&str]),
     tensors: &[&str],
 ) -> Result<usize, SourceFault> {
     let tensors: Vec<(String, bool)> =
@@ -167,6 +168,8 @@ struct Scope<'a> {
     names: &'a BTreeMap<Box<str>, usize>,
     of_library: bool,
     known: &'a dyn Fn(&str) -> bool,
+    /// Names of hyperparameters, for messages.
+    similar: &'a [&'a str],
     /// The names of tensors without numbers of blocks, and whether they had one.
     tensors: &'a [(String, bool)],
 }
@@ -394,6 +397,7 @@ impl Context<'_> {
             let mut names: Vec<&str> = builtins().collect();
             names.extend(self.scope.tensors.iter().map(|(tensor, _)| tensor.as_str()));
             names.extend(self.locals.iter().map(|local| &**local));
+            names.extend(self.scope.similar);
             let near = near_part(name, names);
             let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
             let what = if self.scope.of_library {

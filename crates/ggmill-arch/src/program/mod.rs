@@ -150,21 +150,22 @@ pub(crate) enum Callee {
 }
 
 impl Program {
-    /// Reads a source. `known` says which names are hyperparameters; `tensors` are the names of the
-    /// description's tensors, with `{bid}` for numbers of blocks; `programs` returns the source of
-    /// the built-in architecture with a name, which functions can be imported from.
+    /// Reads a source. `known` says which names are hyperparameters, and `similar` has those that can
+    /// be meant; `tensors` are the names of the description's tensors, with `{bid}` for numbers of
+    /// blocks; `programs` returns the source of the built-in architecture with a name, which functions
+    /// can be imported from.
     pub(crate) fn understand(
         file: &str,
         text: &str,
-        known: &dyn Fn(&str) -> bool,
+        (known, similar): (&dyn Fn(&str) -> bool, &[&str]),
         tensors: &[&str],
         programs: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self> {
         let mut sources = vec![Source { file: file.into(), text: text.into() }];
         let read = imports::read(&mut sources, programs)
-            .and_then(|modules| modules.reached())
+            .and_then(imports::Modules::reached)
             .and_then(|(mut functions, names)| {
-                let main = check::resolve(&mut functions, &names, known, tensors)?;
+                let main = check::resolve(&mut functions, &names, (known, similar), tensors)?;
                 Ok((functions, main))
             });
         match read {
