@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// it is dropped.
 #[derive(Debug)]
 pub(crate) struct Bar {
-    bar: Option<ProgressBar>,
+    drawn: Option<ProgressBar>,
     is_enabled: bool,
     /// The unit, such as files; `None` for bytes.
     unit: Option<&'static str>,
@@ -30,7 +30,7 @@ pub(crate) struct Bar {
 impl Bar {
     pub(crate) fn new(console: Console) -> Self {
         let is_enabled = console.shows_progress();
-        Self { bar: None, is_enabled, unit: None, since: Instant::now() }
+        Self { drawn: None, is_enabled, unit: None, since: Instant::now() }
     }
 
     /// Returns a bar that counts `unit`, such as files, instead of bytes.
@@ -45,7 +45,7 @@ impl Bar {
         if !self.is_enabled || self.since.elapsed() < PATIENCE {
             return;
         }
-        let bar = self.bar.get_or_insert_with(|| {
+        let bar = self.drawn.get_or_insert_with(|| {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr())
                 .with_elapsed(self.since.elapsed());
             let columns =
@@ -164,7 +164,7 @@ fn pace(done: u64, total: u64, elapsed: Duration) -> (u64, Duration) {
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
+        if let Some(bar) = &self.drawn {
             bar.finish_and_clear();
         }
     }

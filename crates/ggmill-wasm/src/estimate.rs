@@ -80,7 +80,8 @@ impl Request<'_> {
     }
 
     fn numbers(&self, name: &str) -> Result<Vec<u64>, Failure> {
-        let list = |value: &Value| value.as_array()?.iter().map(integer).collect::<Option<Vec<_>>>();
+        let list =
+            |value: &Value| value.as_array()?.iter().map(integer).collect::<Option<Vec<_>>>();
         self.value(name).map_or(Ok(Vec::new()), |value| {
             list(value).ok_or_else(|| wrong(name, "a list of integers of at least 0"))
         })
