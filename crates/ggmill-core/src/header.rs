@@ -254,10 +254,8 @@ impl<'a> Header<'a> {
 
     /// Returns the minimum length in bytes that a truncated file needs, as far as known.
     pub fn needed_len(&self) -> Option<u64> {
-        let is_truncated = |fault: &&Error| fault.kind() == ErrorKind::Truncated;
-        let needed = self.faults.iter().filter(is_truncated).filter_map(Error::needed_length).max();
-        let len = self.file_len()?;
-        needed.filter(|&needed| needed > len)
+        // The maximum: the first fault is that of the first missing tensor, not of the last.
+        self.faults.iter().filter_map(Error::needed_length).max()
     }
 
     /// Fails if the file has changed since it was opened, or if an edit of it was interrupted

@@ -199,7 +199,7 @@ impl Model {
             .saturating_add(out.len() as u64)
             .checked_next_multiple_of(block)
             .unwrap_or(u64::MAX);
-        if before == 0 && whole == out.len() as u64 {
+        if whole == out.len() as u64 {
             self.read_raw(tensor, offset, out)?;
             return swap_bytes(tensor.ggml_type(), out).map_err(with_tensor);
         }

@@ -437,9 +437,6 @@ impl<'a> Tensor<'a> {
             let start = usize::try_from(row).ok()?.checked_mul(size)?;
             data.get(start..)?.get(..size)
         };
-        if row >= rows {
-            return Err(self.fail(ErrorKind::Misuse, Detail::Row { row, rows }));
-        }
         found().ok_or_else(|| self.fail(ErrorKind::Misuse, Detail::Row { row, rows }))
     }
 }

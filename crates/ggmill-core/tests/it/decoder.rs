@@ -1,6 +1,7 @@
 //! The decoder agrees with the parser of whole files for every division into pieces.
 
-use ggmill_core::{Decoder, ErrorKind, Header, Limits, Progress};
+use ggmill_core::{Decoder, ErrorKind, Header, Limits, Progress, ReadAt};
+use ggmill_testdata::bytes::{FileBytes, Value};
 use ggmill_testdata::corpus;
 use proptest::prelude::*;
 
@@ -139,6 +140,44 @@ fn feeding_after_an_error_is_misuse() {
             );
         }
     }
+}
+
+/// A source that records the lengths of its reads.
+#[derive(Debug)]
+struct Recording(Vec<u8>, std::sync::Mutex<Vec<usize>>);
+
+impl ReadAt for Recording {
+    fn len(&self) -> u64 {
+        ReadAt::len(&self.0)
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> ggmill_core::Result<()> {
+        self.1.lock().unwrap().push(out.len());
+        self.0.read_at(offset, out)
+    }
+}
+
+#[test]
+fn a_source_is_read_in_pieces_of_increasing_size() {
+    let reads = |file: FileBytes| {
+        let source = Recording(file.into_bytes(), std::sync::Mutex::default());
+        let mut decoder = Decoder::new(Some(source.len()), &Limits::default());
+        decoder.feed_from(&source).unwrap();
+        decoder.finish().unwrap();
+        let mut reads = source.1.into_inner().unwrap();
+        assert_eq!(reads.iter().sum::<usize>(), source.0.len());
+        reads.pop();
+        reads
+    };
+    let mut entries = FileBytes::v3(0, 40_000);
+    for number in 0..40_000 {
+        entries.pair(format!("key{number:05}"), &Value::U8(0));
+    }
+    assert_eq!(reads(entries), [64 << 10, 128 << 10, 256 << 10, 256 << 10]);
+    // The end of a string is known, so the next read is larger.
+    let mut string = FileBytes::v3(0, 1);
+    string.pair("key", &Value::Str(vec![b'a'; 1 << 20]));
+    assert_eq!(reads(string), [64 << 10, 256 << 10, 256 << 10, 256 << 10]);
 }
 
 /// A file that has grown since its length was read is parsed up to that length.

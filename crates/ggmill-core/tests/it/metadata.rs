@@ -311,4 +311,5 @@ fn every_rust_value_reads_back() {
     same(vec![1i32, -2, 3], &array);
     same([1i32, -2, 3].as_slice(), &array);
     same(array, &array);
+    same(array.as_array().unwrap(), &array);
 }

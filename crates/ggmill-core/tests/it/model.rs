@@ -521,6 +521,35 @@ fn a_damaged_header_has_faults() {
 }
 
 #[test]
+fn every_overlap_is_a_fault() {
+    let faults = |tensors: &[(&str, u64, u64)]| {
+        let mut file = FileBytes::v3(tensors.len() as u64, 0);
+        for &(name, start, len) in tensors {
+            file.tensor(name, &[len], 24, start);
+        }
+        file.pad(32).raw(&[0; 256]);
+        let model = Model::open_damaged(file.into_bytes()).unwrap();
+        let told = |fault: &Error| {
+            let message = fault.to_string();
+            let (_, message) = message.split_once("tensor ").unwrap();
+            let (name, rest) = message.split_once(": ").unwrap();
+            let (_, other) = rest.split_once("overlaps tensor ").unwrap();
+            format!("{name} {}", other.split_once(',').unwrap().0)
+        };
+        model.faults().map(told).collect::<Vec<_>>()
+    };
+    assert!(faults(&[("a", 32, 32), ("b", 0, 32), ("c", 64, 0)]).is_empty());
+    // The data of the first ends last.
+    assert_eq!(
+        faults(&[("a", 0, 96), ("b", 32, 32), ("c", 64, 32), ("d", 96, 1)]),
+        [r#""b" "a""#, r#""c" "a""#]
+    );
+    // The first of several that end at the same offset is named.
+    assert_eq!(faults(&[("a", 0, 64), ("b", 32, 32), ("c", 32, 1)]), [r#""b" "a""#, r#""c" "a""#]);
+    assert_eq!(faults(&[("a", 0, 64), ("b", 32, 64), ("c", 64, 1)]), [r#""b" "a""#, r#""c" "b""#]);
+}
+
+#[test]
 fn iterators_know_their_lengths() {
     for (name, bytes, limits) in files() {
         let Ok(header) = Header::parse_with(&bytes, &limits) else { continue };
