@@ -45,8 +45,14 @@ pub(super) fn resolve(
     for function in functions.iter_mut() {
         let source = function.source;
         let names = names.get(source).unwrap_or(&none);
-        let scope =
-            Scope { signatures: &signatures, names, of_library: false, known, tensors: &tensors };
+        let scope = Scope {
+            signatures: &signatures,
+            names,
+            of_library: false,
+            known,
+            similar,
+            tensors: &tensors,
+        };
         scope.function(function).map_err(|fault| (source, fault))?;
     }
     check_recursion(functions, false)?;
