@@ -14,6 +14,9 @@ use crate::error::quoted;
 use crate::near_part;
 use crate::steps::INPUTS;
 
+/// Returns `true` for a name of a hyperparameter; and the names that a misspelled one can mean.
+pub(super) type Hyperparameters<'a> = (&'a dyn Fn(&str) -> bool, &'a [&'a str]);
+
 /// Resolves the functions of the library: they see their parameters and the library.
 pub(super) fn resolve_library(functions: &mut [Function]) -> Result<(), Fault> {
     let signatures: Vec<Signature> = functions.iter().map(Signature::of).collect();
@@ -35,7 +38,7 @@ pub(super) fn resolve_library(functions: &mut [Function]) -> Result<(), Fault> {
 pub(super) fn resolve(
     functions: &mut [Function],
     names: &Names,
-    (known, similar): (&dyn Fn(&str) -> bool, &[&str]),
+    (known, similar): Hyperparameters<'_>,
     tensors: &[&str],
 ) -> Result<usize, SourceFault> {
     let tensors: Vec<(String, bool)> =

@@ -157,7 +157,7 @@ impl Program {
     pub(crate) fn understand(
         file: &str,
         text: &str,
-        (known, similar): (&dyn Fn(&str) -> bool, &[&str]),
+        (known, similar): check::Hyperparameters<'_>,
         tensors: &[&str],
         programs: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self> {
