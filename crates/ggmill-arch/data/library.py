@@ -1,7 +1,8 @@
 """The blocks that the computation graphs of several architectures share.
 
-A function sees its parameters and the functions above it, nothing else. A default is a hyperparameter
-of the model. docs/formats/graph.md is the reference of the language and of its operations.
+A function of this file sees its parameters and the other functions here; functions of an architecture also
+see the hyperparameters and tensors of the model. A default such as `heads=heads` is the hyperparameter of this
+name. docs/formats/graph.md is the reference of the language and of its operations.
 """
 
 # What the numbers of a model have to meet.
@@ -51,18 +52,18 @@ def check_next_tokens(nextn=nextn_count, blocks=block_count):
 def check_no_next_tokens(nextn=nextn_count):
     assert nextn == 0, "there are layers that predict further tokens (nextn_predict_layers)"
 
-# Rotary positions. Angles are [base, scale, magnitude, yarn], as `rope` takes them.
+# Rotary positions. Parameters of `rope` are [base, scale, magnitude, yarn].
 
 def yarn_growth(scaling_factor=rope_factor, linear_factor=rope_linear_factor):
     factor = first(scaling_factor, linear_factor, 0.0)
     return log(factor) / 10.0 if factor > 1.0 else 0.0
 
-def rope_angles(base=rope_freq_base, scaling=rope_scaling, scaling_factor=rope_factor,
-                linear_factor=rope_linear_factor, original_context=rope_original_context,
-                context=context_length, beta_fast=rope_beta_fast, beta_slow=rope_beta_slow,
-                extrapolation_factor=rope_extrapolation_factor, magnitude=rope_magnitude,
-                log_multiplier=yarn_log_multiplier, attention_factor=rope_attention_factor):
-    """The angles that the hyperparameters give: as trained, scaled (linear), or mixed (YaRN)."""
+def rope_parameters(base=rope_freq_base, scaling=rope_scaling, scaling_factor=rope_factor,
+                    linear_factor=rope_linear_factor, original_context=rope_original_context,
+                    context=context_length, beta_fast=rope_beta_fast, beta_slow=rope_beta_slow,
+                    extrapolation_factor=rope_extrapolation_factor, magnitude=rope_magnitude,
+                    log_multiplier=yarn_log_multiplier, attention_factor=rope_attention_factor):
+    """The parameters of `rope` from the hyperparameters: [base, scale, magnitude, yarn], as trained, scaled (linear), or mixed (YaRN)."""
     base = first(base, 10000.0)
     factor = first(scaling_factor, linear_factor, 0.0)
     assert base > 0.0 and factor >= 0.0, "rope.freq_base is not positive, or the factor of rotary positions is negative"
@@ -73,24 +74,24 @@ def rope_angles(base=rope_freq_base, scaling=rope_scaling, scaling_factor=rope_f
     growth = log(factor) / 10.0 if factor > 1.0 else 0.0
     return [base, scale, first(magnitude, 1.0) * ((growth + 1.0) / (growth * first(log_multiplier, 0.0) + 1.0)), yarn]
 
-def plain_angles(base):
+def plain_rope_parameters(base):
     return [base, 1.0, 1.0, None]
 
-def with_base(angles, base):
-    return [base, angles[1], angles[2], angles[3]]
+def with_base(rope_params, base):
+    return [base, rope_params[1], rope_params[2], rope_params[3]]
 
-def unscaled(angles, base):
-    """Angles with another base and without scaling, as layers with a window have them."""
-    return [base, 1.0, angles[2], angles[3]]
+def unscaled(rope_params, base):
+    """The parameters with another base and without the linear scale, as layers with a window have them."""
+    return [base, 1.0, rope_params[2], rope_params[3]]
 
-def rope_halves(x, angles, length=rope_length, factors=None):
+def rope_halves(x, rope_params, length=rope_length, factors=None):
     """Rotates number i of a head together with number i + length / 2 (as GPT-NeoX)."""
-    base, scale, magnitude, yarn = angles
+    base, scale, magnitude, yarn = rope_params
     return rope(x, "halves", length, base, factors=factors, scale=scale, magnitude=magnitude, yarn=yarn)
 
-def rope_pairs(x, angles, length=rope_length, factors=None, back=False):
+def rope_pairs(x, rope_params, length=rope_length, factors=None, back=False):
     """Rotates neighboring numbers of a head together (as GPT-J)."""
-    base, scale, magnitude, yarn = angles
+    base, scale, magnitude, yarn = rope_params
     return rope(x, "pairs", length, base, factors=factors, scale=scale, magnitude=magnitude, yarn=yarn, back=back)
 
 def optional(tensor):
@@ -110,7 +111,7 @@ def qkv_heads(h, qkv, q, k, v, heads=heads, kv_heads=kv_heads, q_length=q_length
     return split_heads(q, heads), split_heads(k, kv_heads), split_heads(v, kv_heads)
 
 def is_windowed(i, every, period=window_period):
-    """Whether layer i attends to a window: as a list says, or in all but the last of every few layers."""
+    """Whether layer i attends to a window: as a list says for each layer, or all but the last of every `every` layers do."""
     if is_list(period):
         return period[i]
     every = first(period, every)
@@ -140,7 +141,7 @@ def squared_relu_mlp(h, up, down):
     return linear(down, u * u)
 
 def clamped_swiglu(g, u, limit):
-    """silu(g) * u, with both limited if the limit is not 0."""
+    """silu(g) * u, with g at most the limit and u between -limit and limit. There is no limit if it is 0."""
     if limit > 0.000001:
         return silu(clamp(g, -3.4e38, limit)) * clamp(u, -limit, limit)
     return silu(g) * u

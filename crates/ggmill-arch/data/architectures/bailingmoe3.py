@@ -3,9 +3,9 @@ gate for each head in the others; experts behind dense layers, with clamped gate
 
 from kimi_linear import check_kda, expert_groups, short_conv_heads, unit_heads
 
-def layer(x, i, angles):
+def layer(x, i, rope_params):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
-    y = delta_attention(h, i) if kda[i] else latent_attention(h, i, angles)
+    y = delta_attention(h, i) if kda[i] else latent_attention(h, i, rope_params)
     x = x + linear(attn_output[i], y)
     return feed_forward_layer(x, rms_norm(x, ffn_norm[i], rms_norm_epsilon), i)
 
@@ -19,7 +19,7 @@ def delta_attention(h, i):
     y = delta_rule(q, k, v, beta, decay)
     return merge_heads(rms_norm(y, ssm_norm[i], rms_norm_epsilon)) * sigmoid(linear(ssm_g_a[i], h))
 
-def latent_attention(h, i, angles):
+def latent_attention(h, i, rope_params):
     if q_rank > 0:
         q = linear(attn_q_b[i], rms_norm(linear(attn_q_a[i], h), attn_q_a_norm[i], rms_norm_epsilon))
     else:
@@ -28,9 +28,9 @@ def latent_attention(h, i, angles):
     c, k_rope = split(linear(attn_kv_a_mqa[i], h), kv_rank, rope_length)
     c = rms_norm(c, attn_kv_a_norm[i], rms_norm_epsilon)
     if has(rope_sections) and rope_sections[0] > 0 and rope_sections[1] > 0:
-        q_rope, k_rope = rope_halves(q_rope, angles), rope_halves(k_rope, angles)
+        q_rope, k_rope = rope_halves(q_rope, rope_params), rope_halves(k_rope, rope_params)
     else:
-        q_rope, k_rope = rope_pairs(q_rope, angles), rope_pairs(k_rope, angles)
+        q_rope, k_rope = rope_pairs(q_rope, rope_params), rope_pairs(k_rope, rope_params)
     o = attention(concat(head_linear(attn_k_b[i], q_plain), q_rope), concat(c, k_rope), c, 1 / sqrt(key_mla))
     o = split_heads(o, heads)
     return merge_heads(head_linear(attn_v_b[i], o) * sigmoid(split_heads(linear(attn_gate[i], h), heads)))
@@ -57,8 +57,8 @@ def model():
     assert safe_gate and gate_bound < 0.0, "kda.safe_gate is false, or kda.gate_lower_bound is not negative"
     assert not has(rope_sections) or len(rope_sections) == 4 and rope_sections[3] == 0, "rope.dimension_sections has other than four numbers, or its last number is not 0"
     assert (not has(limits_written) or len(limits_written) >= trunk_count) and (not has(shared_limits_written) or len(shared_limits_written) >= trunk_count), "swiglu_clamp_exp or swiglu_clamp_shexp does not have one element for each layer"
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens)
     for i in range(trunk_count):
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)))

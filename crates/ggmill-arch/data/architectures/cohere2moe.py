@@ -7,14 +7,14 @@ def norm(x, weight):
         return rms_norm(x, weight, rms_norm_epsilon)
     return layer_norm(x, weight, layer_norm_epsilon)
 
-def layer(x, i, angles):
+def layer(x, i, rope_params):
     h = norm(x, attn_norm[i])
     q, k, v = project_qkv(h, attn_qkv[i], attn_q[i], attn_k[i], attn_v[i])
     q = split_heads(q, heads)
     k = split_heads(k, kv_heads)
     if windowed[i] or i < leading_dense:
-        q = rope_pairs(q, angles)
-        k = rope_pairs(k, angles)
+        q = rope_pairs(q, rope_params)
+        k = rope_pairs(k, rope_params)
     o = attention(q, k, split_heads(v, kv_heads), 1 / sqrt(key_length), causal=causal, window=window if windowed[i] else 0)
     return x + feed_forward_layer(h, i) + linear(attn_output[i], o)
 
@@ -38,8 +38,8 @@ def model():
     check_no_expert_groups()
     assert len(windowed) >= trunk_count, "attention.sliding_window_pattern has fewer elements than there are blocks"
     assert window > 0, "attention.sliding_window is 0"
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens)
     for i in range(trunk_count):
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return logits(linear(output, norm(x, output_norm)) * (logit_scale if logit_scale != 0.0 else 1.0))

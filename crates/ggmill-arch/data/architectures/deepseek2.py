@@ -1,8 +1,8 @@
 """DeepSeek V2 and V3: latent attention, and experts with a shared expert behind dense layers."""
 
-def layer(x, i, angles):
+def layer(x, i, rope_params):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
-    x = x + linear(attn_output[i], latent_attention(h, i, angles))
+    x = x + linear(attn_output[i], latent_attention(h, i, rope_params))
     h = rms_norm(x, ffn_norm[i], rms_norm_epsilon)
     if i < leading_dense:
         x = x + swiglu(h, ffn_gate[i], ffn_up[i], ffn_down[i])
@@ -11,7 +11,7 @@ def layer(x, i, angles):
         x = x + moe_swiglu(h, experts, weights, ffn_gate_up_exps[i], ffn_gate_exps[i], ffn_up_exps[i], ffn_down_exps[i])
     return x + swiglu(h, ffn_gate_shexp[i], ffn_up_shexp[i], ffn_down_shexp[i]) if i >= leading_dense and shared_length > 0 else x
 
-def latent_attention(h, i, angles):
+def latent_attention(h, i, rope_params):
     """Keys and values of all heads come out of one vector of low rank, beside which one key is rotated."""
     if q_rank > 0:
         q = linear(attn_q_b[i], rms_norm(linear(attn_q_a[i], h), attn_q_a_norm[i], rms_norm_epsilon))
@@ -20,9 +20,9 @@ def latent_attention(h, i, angles):
     q = split_heads(q, heads)
     c, k_rope = split(linear(attn_kv_a_mqa[i], h), kv_rank, rope_length)
     c = rms_norm(c, attn_kv_a_norm[i], rms_norm_epsilon)
-    k_rope = rope_pairs(k_rope, angles)
+    k_rope = rope_pairs(k_rope, rope_params)
     q_plain, q_rope = split(q, plain_length, rope_length)
-    q_rope = rope_pairs(q_rope, angles)
+    q_rope = rope_pairs(q_rope, rope_params)
     if latent:
         # Queries are multiplied by the matrix of keys, so that all heads attend to the vector itself.
         q = sharpened(concat(head_linear(attn_k_b[i], q_plain), q_rope))
@@ -50,8 +50,8 @@ def mla_score_scale():
     return sharpness * sharpness / sqrt(key_mla)
 
 def mla_angles():
-    angles = rope_angles()
-    return [angles[0], angles[1], mla_magnitude(), angles[3]]
+    rope_params = rope_parameters()
+    return [rope_params[0], rope_params[1], mla_magnitude(), rope_params[3]]
 
 def model():
     check_rope()
@@ -62,8 +62,8 @@ def model():
     assert expert_length > 0 or leading_dense >= trunk_count, "the width of an expert is 0"
     assert leading_dense >= trunk_count or experts_used > 0 and experts_used <= expert_count, "expert_used_count is 0, or greater than the number of experts"
     assert gating == 1 or gating == 2, "expert_gating_func is neither softmax nor sigmoid"
-    angles = mla_angles()
+    rope_params = mla_angles()
     x = embed(token_embd, tokens)
     for i in range(trunk_count):
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)))

@@ -1,9 +1,9 @@
 """dots3: latent attention to a window in some layers, to the tokens that an indexer selects in the others;
 each layer has its own number of heads; experts behind dense layers."""
 
-def layer(x, i, angles):
+def layer(x, i, rope_params):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
-    x = x + linear(attn_output[i], latent_attention(h, i, angles))
+    x = x + linear(attn_output[i], latent_attention(h, i, rope_params))
     h = rms_norm(x, ffn_norm[i], rms_norm_epsilon)
     if i < leading_dense:
         return x + swiglu(h, ffn_gate[i], ffn_up[i], ffn_down[i])
@@ -11,10 +11,10 @@ def layer(x, i, angles):
     y = moe_swiglu(h, experts, weights, ffn_gate_up_exps[i], ffn_gate_exps[i], ffn_up_exps[i], ffn_down_exps[i])
     return x + (y + swiglu(h, ffn_gate_shexp[i], ffn_up_shexp[i], ffn_down_shexp[i]))
 
-def latent_attention(h, i, angles):
+def latent_attention(h, i, rope_params):
     heads = mla_heads[i]
     s = rms_norm(linear(attn_q_a[i], h), attn_q_a_norm[i], rms_norm_epsilon)
-    own = with_base(angles, local_base) if sliding[i] else angles
+    own = with_base(rope_params, local_base) if sliding[i] else rope_params
     q_plain, q_rope = split(split_heads(linear(attn_q_b[i], s), heads), mla_plain[i], rope_length)
     c, k_rope = split(linear(attn_kv_a_mqa[i], h), mla_rank[i], rope_length)
     c = rms_norm(c, attn_kv_a_norm[i], rms_norm_epsilon)
@@ -23,9 +23,9 @@ def latent_attention(h, i, angles):
     if sliding[i]:
         o = attention(q, concat(c, k_rope), c, 1 / sqrt(mla_key[i]), window=sliding_window)
     else:
-        iq = rope_halves(split_heads(linear(indexer.attn_q_b[i], s), index_heads), angles)
+        iq = rope_halves(split_heads(linear(indexer.attn_q_b[i], s), index_heads), rope_params)
         ik = layer_norm(linear(indexer.attn_k[i], h), indexer.k_norm[i], 0.000001)
-        ik = rope_halves(ik, angles)
+        ik = rope_halves(ik, rope_params)
         o = attention(q, concat(c, k_rope), c, 1 / sqrt(mla_key[i]), picks=select_tokens(iq, ik, linear(indexer.proj[i], h), index_top))
     return merge_heads(head_linear(attn_v_b[i], split_heads(o, heads)) * split_heads(sigmoid(linear(attn_gate[i], h)), heads))
 
@@ -38,10 +38,10 @@ def model():
     assert first(local_base, 0.0) > 0.0 and sliding_window > 0, "rope.freq_base_swa is missing or not positive, or attention.sliding_window is 0"
     assert len(window_pattern) >= trunk_count and (not is_list(mla_heads) or len(mla_heads) >= trunk_count), "attention.sliding_window_pattern or attention.head_count does not have one element for each layer"
     assert q_rank > 0 and index_heads > 0 and index_length >= rope_length and index_top > 0, "a number of the indexer or attention.q_lora_rank is 0, or rope.dimension_count is greater than the length of the indexer's heads"
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens)
     for i in range(trunk_count):
         assert sliding[i] or has(indexer.attn_k[i]) and has(indexer.attn_q_b[i]) and has(indexer.k_norm[i]) and has(indexer.proj[i]), "a layer lacks tensors of its indexer"
         assert mla_heads[i] > 0 and mla_rank[i] > 0 and mla_value[i] > 0 and mla_plain[i] >= 1, "a number or a length of attention heads is 0, or rope.dimension_count is not less than the length of a key"
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)))

@@ -1,10 +1,10 @@
 """ERNIE 4.5 MoE: experts in some layers, with a shared expert."""
 
-def layer(x, i, angles):
+def layer(x, i, rope_params):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     q, k, v = qkv_heads(h, attn_qkv[i], attn_q[i], attn_k[i], attn_v[i])
-    q = rope_pairs(q, angles)
-    k = rope_pairs(k, angles)
+    q = rope_pairs(q, rope_params)
+    k = rope_pairs(k, rope_params)
     x = x + linear(attn_output[i], attention(q, k, v, 1 / sqrt(key_length), causal=causal))
     h = rms_norm(x, ffn_norm[i], rms_norm_epsilon)
     if not expert_block[i]:
@@ -18,8 +18,8 @@ def model():
     check_heads()
     check_rope()
     check_experts()
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens)
     for i in range(block_count):
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)))

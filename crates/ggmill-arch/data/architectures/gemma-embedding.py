@@ -1,12 +1,12 @@
 """EmbeddingGemma: Gemma 3 that attends in both directions."""
 
-def layer(x, i, angles):
+def layer(x, i, rope_params):
     windowed = window_length > 0 and is_windowed(i, 6)
-    angles = unscaled(angles, local_base) if windowed else angles
+    rope_params = unscaled(rope_params, local_base) if windowed else rope_params
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     q, k, v = split_heads(linear(attn_q[i], h), heads), split_heads(linear(attn_k[i], h), kv_heads), split_heads(linear(attn_v[i], h), kv_heads)
-    q = rope_halves(rms_norm(q, attn_q_norm[i], rms_norm_epsilon), angles)
-    k = rope_halves(rms_norm(k, attn_k_norm[i], rms_norm_epsilon), angles)
+    q = rope_halves(rms_norm(q, attn_q_norm[i], rms_norm_epsilon), rope_params)
+    k = rope_halves(rms_norm(k, attn_k_norm[i], rms_norm_epsilon), rope_params)
     reach = window_length // 2
     o = attention(q, k, v, 1 / sqrt(key_length), causal=False, window=reach + 1 if windowed else 0, ahead=reach if windowed else None)
     x = x + rms_norm(linear(attn_output[i], o), post_attention_norm[i], rms_norm_epsilon)
@@ -17,8 +17,8 @@ def model():
     check_heads()
     check_rope()
     check_windows()
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens) * sqrt(embedding_length)
     for i in range(block_count):
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return embedding(rms_norm(x, output_norm, rms_norm_epsilon))

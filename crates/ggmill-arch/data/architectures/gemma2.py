@@ -1,12 +1,12 @@
 """Gemma 2: normalization before and after each layer, windows in every second layer, soft caps."""
 
-def layer(x, i, angles):
+def layer(x, i, rope_params):
     windowed = is_windowed(i, 2)
-    angles = with_base(angles, local_base) if windowed else angles
+    rope_params = with_base(rope_params, local_base) if windowed else rope_params
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     q, k, v = qkv_heads(h, attn_qkv[i], attn_q[i], attn_k[i], attn_v[i])
-    q = rope_halves(q, angles)
-    k = rope_halves(k, angles)
+    q = rope_halves(q, rope_params)
+    k = rope_halves(k, rope_params)
     # The model with 46 layers (27B) scales scores by its width.
     length = embedding_length // heads if block_count == 46 else key_length
     o = attention(q, k, v, 1 / sqrt(length), causal=causal, softcap=first(attention_softcap, 50.0), window=window_length if windowed else 0)
@@ -20,8 +20,8 @@ def model():
     check_windows()
     assert block_count != 46 or embedding_length >= heads, "embedding_length is less than the number of attention heads"
     assert first(attention_softcap, 50.0) > 0.0 and first(final_softcap, 30.0) > 0.0, "a softcap is not positive"
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens) * sqrt(embedding_length)
     for i in range(block_count):
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return logits(softcap(linear(token_embd, rms_norm(x, output_norm, rms_norm_epsilon)), first(final_softcap, 30.0)))

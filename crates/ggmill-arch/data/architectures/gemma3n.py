@@ -11,33 +11,33 @@ def with_norm_of(x, y):
     return l2_norm(x, 1e-12) * sum(y * l2_norm(y, 1e-12))
 
 def modalities(x, i):
-    """How much each of the learned coefficients counts, by a router that looks at one stream."""
+    """The output of the router for one vector, from which the coefficients of the streams are computed."""
     return tanh(linear(altup_router[i], rms_norm(x, altup_router_norm[i], rms_norm_epsilon) / embedding_length))
 
 def predict(x, i):
-    """Each stream plus a mixture of all, with coefficients that depend on the active one."""
+    """Each stream plus a mixture of all, with coefficients that depend on the active stream, which is the first."""
     active, others = split_streams(x)
     a, b, c, d = split(linear(altup_predict_coef[i], modalities(active, i)), 4, 4, 4, 4)
     return split_heads(concat(concat(weighted_sum(x, a), weighted_sum(x, b)), concat(weighted_sum(x, c), weighted_sum(x, d))), 4) + x
 
 def correct(predicted, active, computed, i):
-    """Adds to each stream its share of the difference between what was computed and predicted."""
+    """Adds (coefficient + 1) times the difference between the computed and the predicted active stream to each stream."""
     m = modalities(computed, i)
     return repeat(computed - active, 4) * split_heads(linear(altup_correct_coef[i], m) + 1.0, 4) + predicted
 
-def layer(x, i, angles, shared, rest):
+def layer(x, i, rope_params, shared, rest):
     """The new streams, the keys and values that later layers share (of windowed layers, and of others), and
     the inputs of later layers."""
     windowed = is_windowed(i, 5)
     x = predict(x, i)
     active, others = split_streams(x)
     h = rms_norm(active, attn_norm[i], rms_norm_epsilon)
-    o, shared = attend(h, i, windowed, unscaled(angles, local_base) if windowed else angles, shared)
+    o, shared = attend(h, i, windowed, unscaled(rope_params, local_base) if windowed else rope_params, shared)
     laurel = rms_norm(linear(laurel_r[i], linear(laurel_l[i], h)), laurel_post_norm[i], rms_norm_epsilon) + h
     r = (rms_norm(linear(attn_output[i], o), post_attention_norm[i], rms_norm_epsilon) + active + laurel) * sqrt(0.5)
     y = feed_forward_layer(rms_norm(r, ffn_norm[i], rms_norm_epsilon), i)
     x = correct(x, active, rms_norm(y, post_ffw_norm[i], rms_norm_epsilon) + r, i)
-    # The input of the layer changes all streams but the active one.
+    # The layer input, gated by the active stream, is added to the other streams.
     active, others = split_streams(x)
     h = gelu(linear(inp_gate[i], active * altup_correct_scale[i]))
     own = rest
@@ -46,15 +46,15 @@ def layer(x, i, angles, shared, rest):
     h = rms_norm(linear(proj[i], h * own), post_norm[i], rms_norm_epsilon)
     return split_heads(concat(active, merge_heads(split_heads(others, 3) + repeat(h, 3))), 4), shared, rest
 
-def attend(h, i, windowed, angles, shared):
+def attend(h, i, windowed, rope_params, shared):
     """The first 20 layers have keys and values of their own; later ones take those of layer 18, which has a
     window, or 19, which has none."""
     windowed_kv, full_kv = shared
     q = rms_norm(split_heads(linear(attn_q[i], h), heads), attn_q_norm[i], rms_norm_epsilon)
-    q = rope_halves(q, angles)
+    q = rope_halves(q, rope_params)
     if i < 20:
         k = rms_norm(split_heads(linear(attn_k[i], h), kv_heads), attn_k_norm[i], rms_norm_epsilon)
-        k = rope_halves(k, angles)
+        k = rope_halves(k, rope_params)
         v = rms_norm(split_heads(linear(attn_v[i], h), kv_heads), None, rms_norm_epsilon)
         windowed_kv = [k, v] if i == 18 else windowed_kv
         full_kv = [k, v] if i == 19 else full_kv
@@ -89,13 +89,13 @@ def model():
     assert min([feed_forward_length[i] for i in range(block_count)]) >= 2, "a feed-forward layer is less than two wide"
     assert shared_kv == max(block_count - 20, 0), "attention.shared_kv_layers is not the number of layers after the first 20"
     assert block_count <= 20 or is_windowed(18, 5) and not is_windowed(19, 5), "the last two blocks with keys and values of their own are not one with a window and one without"
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens) * sqrt(embedding_length)
     rest = layer_inputs(x)
     x = split_heads(concat(x, merge_heads(with_norm_of(head_linear(altup_proj, repeat(x, 3)), x))), 4)
     shared = [None, None]
     for i in range(block_count):
-        x, shared, rest = layer(x, i, angles, shared, rest)
+        x, shared, rest = layer(x, i, rope_params, shared, rest)
     active, others = split_streams(x)
     d = with_norm_of(head_linear(altup_unembd_proj, split_heads(others, 3)), active)
     a, b, c = split(merge_heads(d), embedding_length, embedding_length, embedding_length)

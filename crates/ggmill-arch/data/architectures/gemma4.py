@@ -3,21 +3,21 @@ experts may stand beside the dense layer, and each layer adds an embedding of th
 
 from gemma3n import layer_inputs
 
-def layer(x, i, angles, shared, rest):
+def layer(x, i, rope_params, shared, rest):
     """The new x, the keys and values that later layers share (of windowed layers, and of others), and the
     inputs of later layers."""
     windowed_kv, full_kv = shared
-    angles = unscaled(angles, local_base) if windowed[i] else angles
+    rope_params = unscaled(rope_params, local_base) if windowed[i] else rope_params
     length = local_rotary if windowed[i] else rope_length
     factors = None if windowed[i] else rope_freqs
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     q = rms_norm(split_heads(linear(attn_q[i], h), heads), attn_q_norm[i], rms_norm_epsilon)
-    q = rope_halves(q, angles, length, factors)
+    q = rope_halves(q, rope_params, length, factors)
     if i < own_kv:
         k = split_heads(linear(attn_k[i], h), kv_of_block[i])
         v = rms_norm(split_heads(linear(attn_v[i], h), kv_of_block[i]) if has(attn_v[i]) else k, None, rms_norm_epsilon)
         k = rms_norm(k, attn_k_norm[i], rms_norm_epsilon)
-        k = rope_halves(k, angles, length, factors)
+        k = rope_halves(k, rope_params, length, factors)
         windowed_kv = [k, v] if i == own_kv - 2 else windowed_kv
         full_kv = [k, v] if i == own_kv - 1 else full_kv
     else:
@@ -53,13 +53,13 @@ def model():
     assert len(windowed) >= block_count, "attention.sliding_window_pattern does not have one element for each layer"
     assert shared_kv == 0 or own_kv >= 2 and windowed[max(own_kv - 2, 0)] and not windowed[max(own_kv - 1, 0)], "the last two blocks with keys and values of their own are not one with a window and one without"
     assert expert_count == 0 or experts_used > 0 and experts_used <= expert_count and first(expert_feed_forward_length, 0) != 0, "expert_used_count is 0, or greater than the number of experts, or the width of an expert is 0"
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens) * sqrt(embedding_length)
     rest = layer_inputs(x) if per_layer_length > 0 else None
     shared = [None, None]
     for i in range(block_count):
         assert kv_of_block[i] > 0 and heads % kv_of_block[i] == 0, "the number of attention heads is not a multiple of the number of KV heads"
-        x, shared, rest = layer(x, i, angles, shared, rest)
+        x, shared, rest = layer(x, i, rope_params, shared, rest)
     y = linear(output, rms_norm(x, output_norm, rms_norm_epsilon))
     limit = first(final_softcap, 30.0)
     return logits(softcap(y, limit) if limit != 0.0 else y)

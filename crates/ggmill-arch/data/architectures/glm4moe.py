@@ -1,14 +1,14 @@
 """GLM 4.5: experts and a shared expert behind dense layers."""
 
-def layer(x, i, angles):
+def layer(x, i, rope_params):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     q, k, v = project_qkv(h, attn_qkv[i], attn_q[i], attn_k[i], attn_v[i])
     q = split_heads(q, heads)
     k = split_heads(k, kv_heads)
     q = rms_norm(q, attn_q_norm[i], rms_norm_epsilon) if has(attn_q_norm[i]) else q
     k = rms_norm(k, attn_k_norm[i], rms_norm_epsilon) if has(attn_k_norm[i]) else k
-    q = rope_halves(q, angles)
-    k = rope_halves(k, angles)
+    q = rope_halves(q, rope_params)
+    k = rope_halves(k, rope_params)
     x = x + linear(attn_output[i], attention(q, k, split_heads(v, kv_heads), 1 / sqrt(key_length), causal=causal))
     return x + feed_forward_layer(rms_norm(x, post_attention_norm[i], rms_norm_epsilon), i)
 
@@ -26,8 +26,8 @@ def model():
     check_experts()
     check_gating()
     check_no_expert_groups()
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens)
     for i in range(trunk_count):
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)))

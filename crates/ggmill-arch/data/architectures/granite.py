@@ -1,13 +1,13 @@
 """Granite: a Llama with factors for embeddings, scores and residuals; experts in some models."""
 
-def layer(x, i, angles, factors):
+def layer(x, i, rope_params, factors):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     q, k, v = project_qkv(h, attn_qkv[i], attn_q[i], attn_k[i], attn_v[i])
     q = split_heads(q, heads)
     k = split_heads(k, kv_heads)
     if turned:
-        q = rope_pairs(q, angles, factors=factors)
-        k = rope_pairs(k, angles, factors=factors)
+        q = rope_pairs(q, rope_params, factors=factors)
+        k = rope_pairs(k, rope_params, factors=factors)
     o = attention(q, k, split_heads(v, kv_heads), score_scale(), causal=causal)
     x = x + linear(attn_output[i], o) * residual_factor()
     return x + feed_forward_layer(rms_norm(x, ffn_norm[i], rms_norm_epsilon), i) * residual_factor()
@@ -38,9 +38,9 @@ def model():
     check_heads()
     check_rope()
     assert expert_count == 0 or experts_used > 0 and experts_used <= expert_count, "expert_used_count is 0, or greater than the number of experts"
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens) * embedding_factor()
     factors = first(optional(rope_freqs), optional(rope_factors_short))
     for i in range(block_count):
-        x = layer(x, i, angles, factors)
+        x = layer(x, i, rope_params, factors)
     return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)) / logit_divisor())

@@ -2,11 +2,11 @@
 
 from granite import embedding_factor, logit_divisor, residual_factor, score_scale
 
-def layer(x, i, angles):
+def layer(x, i, rope_params):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     q, k, v = project_qkv(h, attn_qkv[i], attn_q[i], attn_k[i], attn_v[i])
-    q = rope_pairs(split_heads(q, heads), angles)
-    k = rope_pairs(split_heads(k, kv_heads), angles)
+    q = rope_pairs(split_heads(q, heads), rope_params)
+    k = rope_pairs(split_heads(k, kv_heads), rope_params)
     o = attention(q, k, split_heads(v, kv_heads), score_scale(), causal=causal)
     x = x + linear(attn_output[i], o) * residual_factor()
     h = rms_norm(x, ffn_norm[i], rms_norm_epsilon)
@@ -18,8 +18,8 @@ def model():
     check_heads()
     check_rope()
     check_experts_used()
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens) * embedding_factor()
     for i in range(block_count):
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)) / logit_divisor())

@@ -4,17 +4,17 @@ up to the next, every matrix adds the product of two small matrices of that adap
 from granite import embedding_factor, residual_factor, score_scale
 
 def adapted(linear_result, lora_a, lora_b, h, adapter):
-    """The result of a matrix, plus that of the adapter's two matrices (the first adapter adds nothing)."""
+    """The result of a matrix, plus that of the adapter's two matrices. Adapter 0 stands for none: its matrices are zero."""
     return linear_result + merge_heads(expert_linear(lora_b, expert_linear(lora_a, h, adapter), adapter))
 
-def layer(x, i, angles, adapter):
+def layer(x, i, rope_params, adapter):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     q, k, v = split(linear(attn_qkv[i], h), q_length, k_length, v_length)
     q = split_heads(adapted(q, attn_q.lora_a[i], attn_q.lora_b[i], h, adapter), heads)
     k = split_heads(adapted(k, attn_k.lora_a[i], attn_k.lora_b[i], h, adapter), kv_heads)
     v = split_heads(adapted(v, attn_v.lora_a[i], attn_v.lora_b[i], h, adapter), kv_heads)
-    q = rope_pairs(q, angles) if turned else q
-    k = rope_pairs(k, angles) if turned else k
+    q = rope_pairs(q, rope_params) if turned else q
+    k = rope_pairs(k, rope_params) if turned else k
     o = attention(q, k, v, score_scale(), causal=causal)
     o = adapted(linear(attn_output[i], o), attn_output.lora_a[i], attn_output.lora_b[i], o, adapter)
     x = x + o * residual_factor()
@@ -26,15 +26,16 @@ def layer(x, i, angles, adapter):
     return x + y * residual_factor()
 
 def switched(x, number, adapter):
-    """Where a token switches this adapter on, it has the embedding of its substitute, and the number of
-    the adapter; 0 is the number of tokens that switch nothing."""
+    """A token that switches this adapter on gets the embedding of its substitute and, as `number`, the index
+    of the adapter from 1. Other tokens keep 0."""
     switches = is_token(activate[adapter])
     x = x * (1.0 - switches) + embed(token_embd, substitute[adapter]) * switches
     return x, number * (1.0 - switches) + switches * (adapter + 1)
 
 def chosen_adapter(number):
-    """The adapter of each token: that of the last token that switched. Attention finds it: the scores of
-    tokens that switch are so much greater that only they count."""
+    """The adapter of each token: the mean number of the switching tokens so far, rounded, which with one such
+    token is its adapter. Attention computes it: the scores of switching tokens are greater than those of
+    others by 2 * router_gain, so only they count."""
     scores = (clamp(number, 0.0, 1.0) * 2.0 - 1.0) * router_gain
     last = attention(constant([1.0]), scores, number, 1.0)
     return expert_indices(round(clamp(last, 0.0, adapter_count)), adapter_count + 1)
@@ -47,7 +48,7 @@ def model():
     assert adapter_count <= 1024 and lora_rank <= 4096 and lora_rank > 0, "adapters.count is greater than 1024, adapters.lora_rank is greater than 4096, or adapters.lora_rank is 0"
     assert len(activate) == adapter_count and len(substitute) == adapter_count, "adapters.token_ids_activate or adapters.token_ids_substitute does not have one token for each adapter"
     assert has_tokens, "a token of adapters.token_ids_activate is negative, or one of adapters.token_ids_substitute is not in the vocabulary"
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens)
     number = constant([0.0])
     for adapter in range(adapter_count):
@@ -55,5 +56,5 @@ def model():
     x = x * embedding_factor()
     adapter = chosen_adapter(number)
     for i in range(block_count):
-        x = layer(x, i, angles, adapter)
+        x = layer(x, i, rope_params, adapter)
     return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)) / logit_scale)

@@ -1,11 +1,11 @@
 """GroveMoE: experts in groups; each group has a small expert more, which the experts of it share."""
 
-def layer(x, i, angles):
+def layer(x, i, rope_params):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     q = rms_norm(split_heads(linear(attn_q[i], h), heads), attn_q_norm[i], rms_norm_epsilon)
     k = rms_norm(split_heads(linear(attn_k[i], h), kv_heads), attn_k_norm[i], rms_norm_epsilon)
-    q = rope_halves(q, angles)
-    k = rope_halves(k, angles)
+    q = rope_halves(q, rope_params)
+    k = rope_halves(k, rope_params)
     v = split_heads(linear(attn_v[i], h), kv_heads)
     x = x + linear(attn_output[i], attention(q, k, v, 1 / sqrt(key_length), causal=causal))
     h = rms_norm(x, ffn_norm[i], rms_norm_epsilon)
@@ -27,8 +27,8 @@ def model():
     assert group_size > 0 and groups * group_size == expert_count, "the number of experts is not a multiple of experts_per_group"
     check_no_expert_groups()
     assert has(group_scale), "expert_group_scale is missing"
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens)
     for i in range(block_count):
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)))

@@ -1,10 +1,10 @@
 """Hunyuan MoE: experts and a shared expert in every layer; queries and keys are normalized after they are rotated."""
 
-def layer(x, i, angles):
+def layer(x, i, rope_params):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     q, k, v = qkv_heads(h, attn_qkv[i], attn_q[i], attn_k[i], attn_v[i])
-    q = rope_halves(q, angles)
-    k = rope_halves(k, angles)
+    q = rope_halves(q, rope_params)
+    k = rope_halves(k, rope_params)
     q = rms_norm(q, attn_q_norm[i], rms_norm_epsilon)
     k = rms_norm(k, attn_k_norm[i], rms_norm_epsilon)
     x = x + linear(attn_output[i], attention(q, k, v, 1 / sqrt(key_length), causal=causal))
@@ -16,8 +16,8 @@ def model():
     check_heads()
     check_rope()
     check_experts()
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens)
     for i in range(block_count):
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)))

@@ -1,13 +1,13 @@
 """Hunyuan: a Llama that normalizes queries and keys after it rotates them."""
 
-def layer(x, i, angles):
+def layer(x, i, rope_params):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     q, k, v = qkv_heads(h, attn_qkv[i], attn_q[i], attn_k[i], attn_v[i])
     # Long contexts have a greater base (NTK-aware scaling).
-    base = angles[0]
+    base = rope_params[0]
     base = base * base_alpha ** (key_length / (key_length - 2.0)) if base_alpha > 0.0 else base
-    q = rms_norm(rope_halves(q, with_base(angles, base)), attn_q_norm[i], rms_norm_epsilon)
-    k = rms_norm(rope_halves(k, with_base(angles, base)), attn_k_norm[i], rms_norm_epsilon)
+    q = rms_norm(rope_halves(q, with_base(rope_params, base)), attn_q_norm[i], rms_norm_epsilon)
+    k = rms_norm(rope_halves(k, with_base(rope_params, base)), attn_k_norm[i], rms_norm_epsilon)
     x = x + linear(attn_output[i], attention(q, k, v, 1 / sqrt(key_length), causal=causal))
     h = rms_norm(x, ffn_norm[i], rms_norm_epsilon)
     return x + swiglu(h, ffn_gate[i], ffn_up[i], ffn_down[i])
@@ -16,8 +16,8 @@ def model():
     check_heads()
     check_rope()
     assert base_alpha <= 0.0 or key_length > 2, "rope.scaling.alpha requires attention heads that are longer than 2"
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens)
     for i in range(block_count):
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)))

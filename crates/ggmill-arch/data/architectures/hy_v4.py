@@ -1,7 +1,7 @@
 """Hunyuan V4: residual streams that a gate reads and another writes (hyper-connections); latent attention
 with sinks and a gate, to the tokens that an indexer selects; experts behind dense layers."""
 
-def layer(x, i, angles, picks):
+def layer(x, i, rope_params, picks):
     """The new streams, and the tokens that this and the next layers attend to."""
     read, write = stream_gates(x, hc_attn_fn[i], hc_attn_scale[i], hc_attn_base[i])
     h = rms_norm(weighted_sum(x, read), attn_norm[i], rms_norm_epsilon)
@@ -9,10 +9,10 @@ def layer(x, i, angles, picks):
     q_plain, q_rope = split(split_heads(linear(attn_q_b[i], s), heads), plain_length, rope_length)
     c, k_rope = split(linear(attn_kv_a_mqa[i], h), kv_rank, rope_length)
     c = rms_norm(c, attn_kv_a_norm[i], rms_norm_epsilon)
-    k = concat(c, rope_pairs(k_rope, angles))
-    q = concat(head_linear(attn_k_b[i], q_plain), rope_pairs(q_rope, angles))
+    k = concat(c, rope_pairs(k_rope, rope_params))
+    q = concat(head_linear(attn_k_b[i], q_plain), rope_pairs(q_rope, rope_params))
     if sparse_top > 0 and kinds_in_file[i]:
-        picks = selected(h, s, i, angles)
+        picks = selected(h, s, i, rope_params)
     o = attention(q, k, c, 1 / sqrt(key_mla), sinks=attn_sinks[i], picks=picks)
     o = merge_heads(head_linear(attn_v_b[i], split_heads(o, heads))) * sigmoid(linear(attn_gate[i], h))
     x = x + repeat(linear(attn_output[i], o), streams) * split_heads(write, streams)
@@ -28,12 +28,12 @@ def stream_gates(x, fn, scale, base):
     write = write * streams_magnitude + streams_epsilon
     return read + streams_epsilon, write
 
-def selected(h, s, i, angles):
+def selected(h, s, i, rope_params):
     plain = index_length - rope_length
     q_plain, q_rope = split(split_heads(linear(indexer.attn_q_b[i], s), index_heads), plain, rope_length)
     k_plain, k_rope = split(layer_norm(linear(indexer.attn_k[i], h), indexer.k_norm[i], rms_norm_epsilon), plain, rope_length)
-    q = concat(q_plain, rope_pairs(q_rope, angles))
-    k = concat(k_plain, rope_pairs(k_rope, angles))
+    q = concat(q_plain, rope_pairs(q_rope, rope_params))
+    k = concat(k_plain, rope_pairs(k_rope, rope_params))
     return select_tokens(q, k, linear(indexer.proj[i], h), sparse_top)
 
 def feed_forward_layer(h, i):
@@ -54,11 +54,11 @@ def model():
     assert sparse_top == 0 or sparse and first(index_heads, 0) != 0 and first(index_length, 0) > rope_length, "a number of the indexer is 0, or rope.dimension_count is not less than the length of its heads"
     assert (not is_list(kinds_in_file) or len(kinds_in_file) >= block_count) and (not is_list(limits) or len(limits) >= block_count), "attention.indexer.types or swiglu_clamp_exp does not have one element for each layer"
     assert sparse_top == 0 or kinds_in_file[0], "the first layer has no indexer"
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = repeat(embed(token_embd, tokens), streams)
     output_scale = embed(output_hc_scale, 0)
     picks = None
     for i in range(block_count):
-        x, picks = layer(x, i, angles, picks)
+        x, picks = layer(x, i, rope_params, picks)
     read = sigmoid(linear(output_hc_fn, rms_norm(merge_heads(x), None, rms_norm_epsilon)) * output_scale + output_hc_base)
     return logits(linear(output, rms_norm(weighted_sum(x, read + streams_epsilon), output_norm, rms_norm_epsilon)))

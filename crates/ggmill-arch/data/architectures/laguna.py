@@ -1,15 +1,15 @@
 """Laguna: experts and a shared expert behind dense layers; a gate for each attention head; windows in three of four layers."""
 
-def layer(x, i, angles):
+def layer(x, i, rope_params):
     windowed = window_length > 0 and (window_period[i] if is_list(window_period) else i % first(window_period, 4) > 0)
     count = block_heads[i]
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     q = rms_norm(split_heads(linear(attn_q[i], h), count), attn_q_norm[i], rms_norm_epsilon)
     k = rms_norm(split_heads(linear(attn_k[i], h), kv_heads), attn_k_norm[i], rms_norm_epsilon)
     v = split_heads(linear(attn_v[i], h), kv_heads)
-    angles = plain_angles(local_base) if windowed else angles
-    q = rope_halves(q, angles, turned_local if windowed else rotary)
-    k = rope_halves(k, angles, turned_local if windowed else rotary)
+    rope_params = plain_rope_parameters(local_base) if windowed else rope_params
+    q = rope_halves(q, rope_params, turned_local if windowed else rotary)
+    k = rope_halves(k, rope_params, turned_local if windowed else rotary)
     o = attention(q, k, v, 1 / sqrt(key_length), causal=causal, window=window_length if windowed else 0)
     o = merge_heads(split_heads(o, count) * split_heads(softplus(linear(attn_gate[i], h)), count))
     x = x + linear(attn_output[i], o)
@@ -30,9 +30,9 @@ def model():
     assert key_length > 0 and key_length == value_length and kv_heads > 0, "a number or a length of attention heads is 0, or keys and values differ in length"
     assert not is_list(head_count_kv) or count(head_count_kv, kv_heads) >= block_count, "attention.head_count_kv differs from layer to layer"
     assert turned_local > 0 and turned_local % 2 == 0 and turned_local <= key_length, "rope.dimension_count_swa is odd, 0, or greater than the length of an attention head"
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens)
     for i in range(block_count):
         assert block_heads[i] > 0 and block_heads[i] % kv_heads == 0, "the number of attention heads is not a multiple of the number of KV heads"
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)))

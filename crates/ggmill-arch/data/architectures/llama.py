@@ -1,11 +1,11 @@
 """Llama, Mistral, and Mixtral with its experts."""
 
-def layer(x, i, angles):
+def layer(x, i, rope_params):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     q, k, v = project_qkv(h, attn_qkv[i], attn_q[i], attn_k[i], attn_v[i], heads * head_length, kv_heads * head_length, kv_heads * value_length)
     factors = first(optional(rope_freqs), optional(rope_factors_short))
-    q = rope_pairs(split_heads(q, heads), angles, factors=factors)
-    k = rope_pairs(split_heads(k, kv_heads), angles, factors=factors)
+    q = rope_pairs(split_heads(q, heads), rope_params, factors=factors)
+    k = rope_pairs(split_heads(k, kv_heads), rope_params, factors=factors)
     x = x + linear(attn_output[i], attention(q, k, split_heads(v, kv_heads), 1 / sqrt(head_length), causal=causal))
     h = rms_norm(x, ffn_norm[i], rms_norm_epsilon)
     if experts == 0:
@@ -25,8 +25,8 @@ def model():
     if experts > 0:
         used = first(expert_used_count[0], 0)
         assert used > 0 and used <= experts, "expert_used_count is 0, or greater than the number of experts"
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens)
     for i in range(block_count):
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)))

@@ -1,16 +1,16 @@
 """Llama 4: experts and a shared expert in some layers. Three of four layers rotate queries and keys and
 may attend within chunks of 8192 tokens; the others have no positions, and queries that grow with them."""
 
-def layer(x, i, angles):
+def layer(x, i, rope_params):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     q, k, v = split_heads(linear(attn_q[i], h), heads), split_heads(linear(attn_k[i], h), kv_heads), split_heads(linear(attn_v[i], h), kv_heads)
     is_local = chunk_period[i] if is_list(chunk_period) else (i + 1) % chunk_period != 0
     if (i + 1) % 4 == 0:
         q = scale_by_position(q, 8192, 0.1, offset=1)
     else:
-        angles = with_base(angles, local_base) if is_local else angles
-        q = rope_pairs(q, angles, factors=optional(rope_freqs))
-        k = rope_pairs(k, angles, factors=optional(rope_freqs))
+        rope_params = with_base(rope_params, local_base) if is_local else rope_params
+        q = rope_pairs(q, rope_params, factors=optional(rope_freqs))
+        k = rope_pairs(k, rope_params, factors=optional(rope_freqs))
         # All but the model with 128 experts normalize them.
         if expert_count != 128:
             q = rms_norm(q, None, rms_norm_epsilon)
@@ -37,8 +37,8 @@ def model():
     assert expert_count > 0 and experts_used > 0 and experts_used <= expert_count and expert_length > 0, "there are no experts, or fewer than a token uses"
     assert local_base > 0.0, "rope.freq_base_swa is not positive"
     assert (not is_list(chunk_period) or len(chunk_period) >= block_count) and (is_list(chunk_period) or chunk_period != 0), "attention.sliding_window_pattern is 0, or does not have one element for each layer"
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens)
     for i in range(block_count):
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)))

@@ -1,17 +1,17 @@
 """MiniMax-01: linear attention that decays by a fixed rate of each head in most layers, attention in the
 others; experts. Residuals are taken after the normalization."""
 
-def layer(x, i, angles):
+def layer(x, i, rope_params):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
-    o = lightning_attention(h, i) if recurrent[i] else softmax_attention(h, i, angles)
+    o = lightning_attention(h, i) if recurrent[i] else softmax_attention(h, i, rope_params)
     h = rms_norm(linear(attn_output[i], o) + h * residual_scale, ffn_norm[i], rms_norm_epsilon)
     p = softmax(linear(ffn_gate_inp[i], h))
     experts = top_k(p + exp_probs_b[i].bias if has(exp_probs_b[i].bias) else p, experts_used)
     return weighted_sum(expert_swiglu(h, experts, ffn_gate_exps[i], ffn_up_exps[i], ffn_down_exps[i]), normalize(gather(p, experts))) + h * residual_scale
 
-def softmax_attention(h, i, angles):
-    q = rope_halves(split_heads(linear(attn_q[i], h), heads), angles)
-    k = rope_halves(split_heads(linear(attn_k[i], h), kv_heads), angles)
+def softmax_attention(h, i, rope_params):
+    q = rope_halves(split_heads(linear(attn_q[i], h), heads), rope_params)
+    k = rope_halves(split_heads(linear(attn_k[i], h), kv_heads), rope_params)
     return attention(q, k, split_heads(linear(attn_v[i], h), kv_heads), 1 / sqrt(key_length), causal=causal)
 
 def lightning_attention(h, i):
@@ -26,11 +26,11 @@ def model():
     check_experts()
     check_no_expert_groups()
     assert interval > 0 and (not is_list(recurrent) or len(recurrent) >= block_count) and block_count >= 2, "full_attention_interval is 0, attention.recurrent_layers does not have one element for each layer, or there is one layer only"
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens)
     for i in range(block_count):
         has_linear = has(attn_qkv[i]) and has(attn_gate[i]) and has(attn_norm_2[i])
         has_softmax = has(attn_q[i]) and has(attn_k[i]) and has(attn_v[i])
         assert has_linear and recurrent[i] or has_softmax and not recurrent[i], "a layer lacks tensors of its attention"
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)))

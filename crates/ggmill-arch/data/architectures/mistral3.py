@@ -1,10 +1,10 @@
 """Mistral 3: a Llama."""
 
-def layer(x, i, angles):
+def layer(x, i, rope_params):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     q, k, v = qkv_heads(h, attn_qkv[i], attn_q[i], attn_k[i], attn_v[i])
-    q = rope_pairs(q, angles, factors=optional(rope_freqs))
-    k = rope_pairs(k, angles, factors=optional(rope_freqs))
+    q = rope_pairs(q, rope_params, factors=optional(rope_freqs))
+    k = rope_pairs(k, rope_params, factors=optional(rope_freqs))
     x = x + linear(attn_output[i], attention(q, k, v, 1 / sqrt(key_length), causal=causal))
     h = rms_norm(x, ffn_norm[i], rms_norm_epsilon)
     return x + swiglu(h, ffn_gate[i], ffn_up[i], ffn_down[i])
@@ -14,8 +14,8 @@ def model():
     check_rope()
     assert first(temperature_scale, 0.0) == 0.0, "attention.temperature_scale is not 0: queries that grow with the position are not implemented"
     check_rope_factors(rope_freqs)
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens)
     for i in range(block_count):
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)))

@@ -1,12 +1,12 @@
 """ModernBERT: rotary positions, windows in two of three layers, and a gate in the feed-forward layer."""
 
-def layer(x, i, angles):
+def layer(x, i, rope_params):
     windowed = window > 0 and (window_period[i] if is_list(window_period) else i % first(window_period, 3) != 0)
-    angles = unscaled(angles, local_base) if windowed else angles
+    rope_params = unscaled(rope_params, local_base) if windowed else rope_params
     h = layer_norm(x, attn_norm[i], layer_norm_epsilon) if has(attn_norm[i]) else x
     q, k, v = split(linear(attn_qkv[i], h), q_length, k_length, v_length)
-    q = rope_halves(split_heads(q, heads), angles)
-    k = rope_halves(split_heads(k, kv_heads), angles)
+    q = rope_halves(split_heads(q, heads), rope_params)
+    k = rope_halves(split_heads(k, kv_heads), rope_params)
     reach = window // 2
     o = attention(q, k, split_heads(v, kv_heads), 1 / sqrt(key_length), causal=False, window=reach + 1 if windowed else 0, ahead=reach if windowed else None)
     x = x + linear(attn_output[i], o)
@@ -23,8 +23,8 @@ def model():
     assert window == 0 or is_list(window_period) or first(window_period, 3) != 0, "attention.sliding_window_pattern is 0"
     assert not is_list(window_period) or len(window_period) >= block_count, "attention.sliding_window_pattern does not have one element for each layer"
     assert local_base > 0.0, "rope.freq_base_swa is not positive"
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = layer_norm(embed(token_embd, tokens), token_embd_norm, layer_norm_epsilon)
     for i in range(block_count):
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return embedding(layer_norm(x, output_norm, layer_norm_epsilon))

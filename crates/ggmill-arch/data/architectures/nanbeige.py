@@ -7,12 +7,12 @@ def model():
     check_rope()
     assert loops <= 2, "num_loops is greater than 2"
     check_rope_factors(rope_freqs)
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens)
     for i in range(block_count):
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     if loops == 2 and not skip_loop_final_norm:
         x = rms_norm(x, output_norm, rms_norm_epsilon)
     for i in range(block_count if loops == 2 else 0):
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)))

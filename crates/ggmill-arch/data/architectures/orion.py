@@ -1,10 +1,10 @@
 """Orion: a Llama with layer norms."""
 
-def layer(x, i, angles):
+def layer(x, i, rope_params):
     h = layer_norm(x, attn_norm[i], layer_norm_epsilon)
     q, k, v = qkv_heads(h, attn_qkv[i], attn_q[i], attn_k[i], attn_v[i])
-    q = rope_halves(q, angles)
-    k = rope_halves(k, angles)
+    q = rope_halves(q, rope_params)
+    k = rope_halves(k, rope_params)
     x = x + linear(attn_output[i], attention(q, k, v, 1 / sqrt(key_length), causal=causal))
     h = layer_norm(x, ffn_norm[i], layer_norm_epsilon)
     return x + swiglu(h, ffn_gate[i], ffn_up[i], ffn_down[i])
@@ -12,8 +12,8 @@ def layer(x, i, angles):
 def model():
     check_heads()
     check_rope()
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens)
     for i in range(block_count):
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return logits(linear(output, layer_norm(x, output_norm, layer_norm_epsilon)))

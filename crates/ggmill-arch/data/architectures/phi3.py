@@ -1,18 +1,18 @@
 """Phi 3: a Llama with gate and value in one matrix, and factors for rotary positions."""
 
-def layer(x, i, angles):
+def layer(x, i, rope_params):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     q, k, v = qkv_heads(h, attn_qkv[i], attn_q[i], attn_k[i], attn_v[i])
-    q = rope_halves(q, angles, factors=optional(rope_factors_short))
-    k = rope_halves(k, angles, factors=optional(rope_factors_short))
+    q = rope_halves(q, rope_params, factors=optional(rope_factors_short))
+    k = rope_halves(k, rope_params, factors=optional(rope_factors_short))
     x = x + linear(attn_output[i], attention(q, k, v, 1 / sqrt(key_length), causal=causal))
     return x + fused_swiglu(rms_norm(x, ffn_norm[i], rms_norm_epsilon), ffn_up[i], ffn_down[i])
 
 def model():
     check_heads()
     check_rope()
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens)
     for i in range(block_count):
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)))

@@ -4,13 +4,13 @@ indexer selects; in one layer, embeddings of the last few tokens (n-grams); expe
 
 from qwen35 import check_delta, delta_inputs, gated_delta, gated_queries
 
-def layer(x, i, angles, shares, grams):
+def layer(x, i, rope_params, shares, grams):
     if i in ngram_layers:
         x = x + ngrams_of(x, grams, i)
     n = merge_heads(rms_norm(x, hc_attn_norm[i], rms_norm_epsilon))
     write = linear(hc_attn_inject[i], n)
     h = gated_sum(n, hc_attn_down[i], hc_attn_up[i], shares)
-    y = delta_attention(h, i) if recurrent[i] else gated_attention(h, i, angles)
+    y = delta_attention(h, i) if recurrent[i] else gated_attention(h, i, rope_params)
     x = x + repeat(y, streams) * split_heads(sigmoid(write / streams) * 2.0, streams)
     n = merge_heads(rms_norm(x, hc_ffn_norm[i], rms_norm_epsilon))
     write = linear(hc_ffn_inject[i], n)
@@ -39,19 +39,19 @@ def delta_attention(h, i):
     y = gated_delta(h, q, k, v, ssm_beta[i], ssm_alpha[i], ssm_dt[i].bias, ssm_a[i])
     return linear(ssm_out[i], merge_heads(rms_norm(y, ssm_norm[i], rms_norm_epsilon) * sigmoid(z)))
 
-def gated_attention(h, i, angles):
-    q, gate, k = gated_queries(h, attn_q[i], attn_k[i], attn_q_norm[i], attn_k_norm[i], angles)
-    picks = selected_runs(h, i, ratios[i], angles) if ratios[i] > 0 else None
+def gated_attention(h, i, rope_params):
+    q, gate, k = gated_queries(h, attn_q[i], attn_k[i], attn_q_norm[i], attn_k_norm[i], rope_params)
+    picks = selected_runs(h, i, ratios[i], rope_params) if ratios[i] > 0 else None
     y = attention(q, k, split_heads(linear(attn_v[i], h), kv_heads), 1 / sqrt(key_length), picks=picks)
     return linear(attn_output[i], y * sigmoid(merge_heads(gate)))
 
-def selected_runs(h, i, ratio, angles):
+def selected_runs(h, i, ratio, rope_params):
     """The runs of tokens that the indexer selects, by the mean of the keys of each run."""
     k = linear(indexer.k_proj[i], h)
     k = rms_norm(pool_runs(k, k * 0.0, ratio), indexer.k_norm[i], rms_norm_epsilon)
-    k = rope_halves(k, angles)
+    k = rope_halves(k, rope_params)
     q = rms_norm(split_heads(linear(indexer.q_proj[i], h), indexer_heads), indexer.q_norm[i], rms_norm_epsilon)
-    q = rope_halves(q, angles)
+    q = rope_halves(q, rope_params)
     return select_tokens(q, k, constant(indexer_shares), indexer_budget // ratio, block=ratio, whole=True)
 
 def model():
@@ -69,7 +69,7 @@ def model():
         assert ngram_size >= 2 and ngram_heads > 0 and ngram_kernel > 0, "ple.ngram_size is less than 2, or ple.heads_per_ngram or ple.conv_kernel is 0"
         assert len(ngram_multipliers) == ngram_size and len(ngram_offsets) == (ngram_size - 1) * ngram_heads and len(ngram_vocabularies) == (ngram_size - 1) * ngram_heads, "ple.layer_multipliers, ple.head_offsets or ple.head_vocab_sizes does not have one element for each token of an n-gram, or for each head"
         assert ngram_misses == 0, "rows of a head in ple.head_offsets and ple.head_vocab_sizes are beyond their table"
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = repeat(embed(token_embd, tokens), streams)
     shares = constant(stream_shares)
     grams = None
@@ -77,6 +77,6 @@ def model():
         grams = merge_heads(hashed_embed(per_layer_token_embd, tokens, ngram_multipliers, ngram_vocabularies, ngram_offsets, ngram_end))
     for i in range(trunk_count):
         assert recurrent[i] or ratios[i] >= 0 and (ratios[i] == 0 or indexer_budget % ratios[i] == 0), "attention.indexer.top_k is not a multiple of the number of tokens that become one in a layer (attention.compress_ratios)"
-        x = layer(x, i, angles, shares, grams)
+        x = layer(x, i, rope_params, shares, grams)
     n = merge_heads(rms_norm(x, output_hc_norm, rms_norm_epsilon))
     return logits(linear(output, gated_sum(n, output_hc_down, output_hc_up, shares)))

@@ -1,14 +1,14 @@
 """SmallThinker: experts that are chosen by the input of the block, before attention; three of four layers
 have positions and a window."""
 
-def layer(x, i, angles):
+def layer(x, i, rope_params):
     windowed = window_length > 0 and (window_period[i] if is_list(window_period) else i % first(window_period, 4) != 0)
-    angles = with_base(angles, local_base) if windowed else angles
+    rope_params = with_base(rope_params, local_base) if windowed else rope_params
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     q, k, v = qkv_heads(h, attn_qkv[i], attn_q[i], attn_k[i], attn_v[i])
     if window_length == 0 or block_count == 4 or i % 4 != 0:
-        q = rope_halves(q, angles)
-        k = rope_halves(k, angles)
+        q = rope_halves(q, rope_params)
+        k = rope_halves(k, rope_params)
     r = x + linear(attn_output[i], attention(q, k, v, 1 / sqrt(key_length), causal=causal, window=4096 if windowed else 0))
     p = linear(ffn_gate_inp[i], x)
     p = sigmoid(p) if expert_gating == 2 else softmax(p)
@@ -23,8 +23,8 @@ def model():
     check_windows()
     check_experts()
     check_gating()
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens)
     for i in range(block_count):
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)))

@@ -1,17 +1,17 @@
 """StarCoder 2: GPT-2 with rotary positions and shared keys and values."""
 
-def layer(x, i, angles):
+def layer(x, i, rope_params):
     h = layer_norm(x, attn_norm[i], layer_norm_epsilon)
     q, k, v = project_qkv(h, attn_qkv[i], attn_q[i], attn_k[i], attn_v[i])
-    o = attention(rope_halves(split_heads(q, heads), angles), rope_halves(split_heads(k, kv_heads), angles), split_heads(v, kv_heads), 1 / sqrt(key_length), causal=causal)
+    o = attention(rope_halves(split_heads(q, heads), rope_params), rope_halves(split_heads(k, kv_heads), rope_params), split_heads(v, kv_heads), 1 / sqrt(key_length), causal=causal)
     x = x + linear(attn_output[i], o)
     return x + gelu_mlp(layer_norm(x, ffn_norm[i], layer_norm_epsilon), ffn_up[i], ffn_down[i])
 
 def model():
     check_heads()
     check_rope()
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens)
     for i in range(block_count):
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return logits(linear(output, layer_norm(x, output_norm, layer_norm_epsilon)))

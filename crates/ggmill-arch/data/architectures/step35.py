@@ -1,24 +1,24 @@
 """Step 3.5: experts behind dense layers, with clamped gates; layers with a window have their own numbers of
 heads and their own positions; a gate for each attention head."""
 
-def layer(x, i, angles):
+def layer(x, i, rope_params):
     length = turned_sliding if sliding[i] else turned_full
     factors = rope_freqs if has(rope_freqs) and not sliding[i] else None
-    angles = sliding_angles(angles) if sliding[i] else angles
+    rope_params = sliding_angles(rope_params) if sliding[i] else rope_params
     h = rms_norm(x, attn_norm[i], epsilon)
     q, k, v = split_heads(linear(attn_q[i], h), heads[i]), split_heads(linear(attn_k[i], h), groups[i]), split_heads(linear(attn_v[i], h), groups[i])
     q = rms_norm(q, attn_q_norm[i], epsilon) if has(attn_q_norm[i]) else q
     k = rms_norm(k, attn_k_norm[i], epsilon) if has(attn_k_norm[i]) else k
-    q = rope_halves(q, angles, length, factors)
-    k = rope_halves(k, angles, length, factors)
+    q = rope_halves(q, rope_params, length, factors)
+    k = rope_halves(k, rope_params, length, factors)
     o = attention(q, k, v, 1 / sqrt(key_length), causal=causal, window=window if sliding[i] else 0)
     if has(attn_gate[i]):
         o = merge_heads(split_heads(o, heads[i]) * sigmoid(split_heads(linear(attn_gate[i], h), heads[i])))
     x = x + linear(attn_output[i], o)
     return x + feed_forward_layer(rms_norm(x, ffn_norm[i], epsilon), i)
 
-def sliding_angles(angles):
-    base, scale, magnitude, yarn = angles
+def sliding_angles(rope_params):
+    base, scale, magnitude, yarn = rope_params
     return [local_base, 1.0, magnitude / (yarn_growth() + 1.0) if is_list(yarn) else magnitude, yarn]
 
 def gated(g, u, limit):
@@ -48,9 +48,9 @@ def model():
     check_gating()
     assert experts_used > 0 and experts_used <= expert_count and expert_length > 0 and shared_length > 0, "expert_used_count is 0, or greater than the number of experts, or the width of an expert is 0"
     assert (not is_list(limits_exp) or len(limits_exp) >= block_count) and (not is_list(limits_shexp) or len(limits_shexp) >= block_count), "swiglu_clamp_exp or swiglu_clamp_shexp has fewer elements than there are blocks"
-    angles = rope_angles()
+    rope_params = rope_parameters()
     x = embed(token_embd, tokens)
     for i in range(trunk_count):
         assert heads[i] > 0 and groups[i] > 0 and heads[i] % groups[i] == 0, "the number of attention heads is not a multiple of the number of KV heads"
-        x = layer(x, i, angles)
+        x = layer(x, i, rope_params)
     return logits(linear(output, rms_norm(x, output_norm, epsilon)))

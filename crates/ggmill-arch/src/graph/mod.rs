@@ -568,7 +568,7 @@ impl Architecture {
     /// use ggmill_arch::Architecture;
     /// let qwen3 = Architecture::builtin("qwen3").ok_or("built in")?;
     /// let text = qwen3.graph_text().ok_or("has a graph")?;
-    /// assert!(text.contains("for i in range(block_count):\n        x = layer(x, i, angles)\n"));
+    /// assert!(text.contains("for i in range(block_count):\n        x = layer(x, i, rope_params)\n"));
     /// # Ok::<(), &str>(())
     /// ```
     pub fn graph_text(&self) -> Option<String> {

@@ -12,7 +12,7 @@ use crate::expression::Binding;
 /// let qwen3 = Architecture::builtin("qwen3").ok_or("built in")?;
 /// let groups = qwen3.graph_outline().ok_or("has a graph")?;
 /// let steps: Vec<_> = groups.iter().flat_map(|group| &group.steps).collect();
-/// assert_eq!(steps[0].text, "def layer(x, i, angles)");
+/// assert_eq!(steps[0].text, "def layer(x, i, rope_params)");
 /// assert!(groups.iter().any(|group| group.repeat.as_deref() == Some("i in range(block_count)")));
 /// # Ok::<(), &str>(())
 /// ```

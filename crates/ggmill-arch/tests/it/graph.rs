@@ -273,7 +273,7 @@ fn functions_of_other_architectures_can_be_imported() {
     let whole = of("\"\"\"Mine.\"\"\"\n\nfrom qwen3 import model\n").unwrap();
     let text = whole.graph_text().unwrap();
     assert!(text.contains("\n# qwen3.py\n\ndef model():\n"), "{text}");
-    assert!(text.contains("\n\ndef layer(x, i, angles):\n"), "{text}");
+    assert!(text.contains("\n\ndef layer(x, i, rope_params):\n"), "{text}");
     for (source, expected) in [
         (
             "from qwen3 import modl\n",

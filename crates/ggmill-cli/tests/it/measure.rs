@@ -246,7 +246,7 @@ fn graphs_are_printed() {
     assert!(
         found
             .stdout
-            .contains("\n    for i in range(block_count):\n        x = layer(x, i, angles)\n")
+            .contains("\n    for i in range(block_count):\n        x = layer(x, i, rope_params)\n")
     );
     let found = ggmill(directory.path(), &["explain", "qwen2", "--graph", "--svg"]);
     assert!(

@@ -560,8 +560,10 @@ fn iterators_know_their_lengths() {
         offsets.reverse();
         assert!(metadata.into_iter().map(|entry| entry.offset()).eq(offsets), "{name}");
         assert!((&metadata).into_iter().map(|entry| entry.offset()).is_sorted(), "{name}");
-        assert_eq!(tensors.iter().len(), tensors.len(), "{name}");
-        assert_eq!(tensors.is_empty(), tensors.iter().next().is_none(), "{name}");
+        assert_eq!(
+            (tensors.iter().len(), tensors.iter().next().is_none()),
+            (tensors.len(), tensors.is_empty())
+        );
         assert!((&tensors).into_iter().map(|tensor| tensor.info_offset()).is_sorted(), "{name}");
         for array in metadata.iter().filter_map(|entry| entry.value().unwrap().as_array()) {
             let len = usize::try_from(array.len()).ok();

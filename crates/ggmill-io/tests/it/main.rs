@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod model;
+mod paths;
 mod permissions;
 mod reading;
 mod refusals;
