@@ -62,7 +62,7 @@ fn a_checkpoint_of_an_unknown_class_is_converted_with_a_drafted_description() {
         "\nclasses: LlanaForCausalLM\n",
         "\n  block_count = 5\n",
         "\n  llama.block_count = 5 (u32)\n",
-        "\n  blk.{bid}.attn_k.weight [64, 32] from [model.]layers.{bid}.self_attn.k_proj.weight",
+        "\n  blk.{bid}.attn_k.weight [64, 32] from model.layers.{bid}.self_attn.k_proj.weight or ",
         "{bid} = 0-4\n",
         "\n  blocks 0-4: ",
         " operations with attn_norm, attn_q, attn_k, attn_v, attn_output, ffn_norm, ",
