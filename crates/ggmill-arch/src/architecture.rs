@@ -212,7 +212,7 @@ impl Architecture {
         let programs = |name: &str| parts.program(name);
         let names: Vec<&str> = raw.parameters.0.iter().map(|(name, _)| name.as_str()).collect();
         let program =
-            |source| Program::understand(&file, source, (&known, &names), &tensors, &programs);
+            |source| Program::understand(&file, source, &known, &names, &tensors, &programs);
         let graph = raw.computation.as_deref().map(program).transpose()?;
         let is_refused = raw.without_graph.as_deref();
         if is_refused.is_some_and(|because| because.is_empty() || graph.is_some()) {

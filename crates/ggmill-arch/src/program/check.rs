@@ -35,7 +35,8 @@ pub(super) fn resolve_library(functions: &mut [Function]) -> Result<(), Fault> {
 pub(super) fn resolve(
     functions: &mut [Function],
     names: &Names,
-    (known, similar): (&dyn Fn(&str) -> bool, &[&str]),
+    known: &dyn Fn(&str) -> bool,
+    similar: &[&str],
     tensors: &[&str],
 ) -> Result<usize, SourceFault> {
     let tensors: Vec<(String, bool)> =

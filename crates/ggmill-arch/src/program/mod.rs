@@ -157,7 +157,8 @@ impl Program {
     pub(crate) fn understand(
         file: &str,
         text: &str,
-        (known, similar): (&dyn Fn(&str) -> bool, &[&str]),
+        known: &dyn Fn(&str) -> bool,
+        similar: &[&str],
         tensors: &[&str],
         programs: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self> {
@@ -165,7 +166,7 @@ impl Program {
         let read = imports::read(&mut sources, programs)
             .and_then(imports::Modules::reached)
             .and_then(|(mut functions, names)| {
-                let main = check::resolve(&mut functions, &names, (known, similar), tensors)?;
+                let main = check::resolve(&mut functions, &names, known, similar, tensors)?;
                 Ok((functions, main))
             });
         match read {
