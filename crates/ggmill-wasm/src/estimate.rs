@@ -3,7 +3,7 @@
 use ggmill_arch::Catalogue;
 use ggmill_core::{GgmlType, Model, keys};
 use ggmill_estimate::{
-    Beside, FlashAttention, Options, Placement, estimate as estimate_model, fit, json,
+    Companions, FlashAttention, Options, Placement, estimate as estimate_model, fit, json,
 };
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ pub(crate) fn estimate(model: &Model, input: &[u8]) -> Result<Record, Failure> {
         let reserve = request.number("reserve")?.unwrap_or(1 << 30);
         let sizes: Vec<u64> = sizes.iter().map(|size| size.saturating_sub(reserve)).collect();
         let found =
-            fit(model, description, &options, &sizes, &Beside::default()).map_err(failed)?;
+            fit(model, description, &options, &sizes, &Companions::default()).map_err(failed)?;
         let found = found.ok_or_else(|| {
             Failure::new(
                 "unsupported",
