@@ -8,6 +8,7 @@ target/conformance/venv the first time (llama-cpp-python is compiled: minutes, a
 
     CONFORMANCE_PYTHON    an interpreter that has PACKAGES, in place of that environment
     REFERENCE_PYTHON      an interpreter with torch, transformers 4.57.6 and numpy, for comparisons with the reference converter
+    REFERENCE_PYTHON_5    an interpreter with torch and transformers 5.24.0, for `library`
     LLAMA_CPP             the directory vendor/llama.cpp of the source archive of llama-cpp-python 0.3.36, for the same
     GGMILL                a binary of ggmill to compare, in place of one that is built
 """
@@ -290,6 +291,13 @@ def convert(arguments):
     script("convert.py", ggmill(), CHECKPOINT, REAL / "tinystories260K.llama2c.bin")
     if not options.bundled:
         classes_script("classes.py", "all", options.jobs, interpreter=reference())
+
+
+@comparison
+def library(arguments):
+    """what converted files compute, with transformers 5 in REFERENCE_PYTHON_5: OUT.tsv [--defaults] [--class NAME]... [--setting NAME]..., or summary TABLE..."""
+    program = [] if arguments[:1] == ["summary"] else [ggmill()]
+    script("library.py", *program, *arguments, interpreter=os.environ.get("REFERENCE_PYTHON_5") or reference())
 
 
 @comparison

@@ -1,0 +1,260 @@
+"""Compares what converted files compute with what transformers computes, for every class that it builds and for one changed setting at a time.
+
+    python library.py GGMILL OUT.tsv [--defaults] [--class NAME]... [--setting NAME]... [--seconds N] [--budget N] [--keep DIR]
+    python library.py summary TABLE.tsv...
+
+A model of the class gets a small configuration (library_models.py), random weights in F32, and is saved by the library. `ggmill convert` writes a file without vocabulary,
+`ggmill measure --logits` runs it, and the normalized mean squared error (NMSE) of the logits decides:
+
+    exact        at most 1e-9
+    near         at most 1e-6
+    wrong        more: the file computes something else, and nothing said so
+    refused      the conversion fails, with the message
+    no graph     the file is written, but ggmill does not run it
+    no effect    true, but the setting does not change what the library computes
+    cannot build the library does not make or run such a model
+
+OUT.tsv has a line for each case (class, setting, value, result, NMSE, message), sorted; cases that it already has are not repeated. --class and --setting take
+regular expressions. --seconds limits a case, --budget the whole run. --keep leaves the checkpoint and the file of each case in a directory.
+Needs torch 2.11.0, transformers (5.24.0; 4.57.6), numpy and safetensors.
+"""
+
+import argparse
+import collections
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+EXACT, NEAR = 1e-9, 1e-6
+HEADER = ["class", "setting", "value", "result", "nmse", "message"]
+RESULTS = ["exact", "near", "wrong", "refused", "no graph", "no effect", "cannot build"]
+
+
+def nmse(ours, theirs) -> float:
+    import numpy
+
+    theirs = theirs.astype("f8")
+    if ours.shape != theirs.shape or not numpy.isfinite(ours).all():
+        return float("inf")
+    return float(((ours - theirs) ** 2).sum() / max((theirs ** 2).sum(), 1e-300))
+
+
+def failure(done) -> str:
+    """Returns the message of a command that failed, in one line."""
+    text = done.stderr.decode(errors="replace").strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("note")]
+    errors = [line for line in lines if line.startswith(("error", "thread"))]
+    at = lines.index(errors[0]) if errors else 0
+    return " ".join(lines[at:at + 4]).replace("\t", " ")[:400] or f"exit status {done.returncode}"
+
+
+class Table:
+    """Results, with the file that keeps them."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.rows: dict[tuple[str, str, str], list[str]] = {}
+        if path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                cells = line.split("\t")
+                if not line.startswith("#") and cells != HEADER:
+                    self.rows[tuple(cells[:3])] = cells[3:]
+
+    def add(self, key: tuple[str, str, str], result: str, error: float | None, message: str = "") -> None:
+        self.rows[key] = [result, "" if error is None else f"{error:.1e}", message]
+        print("  ".join([*key, *self.rows[key]]), flush=True)
+
+    def save(self) -> None:
+        lines = ["\t".join(HEADER), *("\t".join([*key, *row]) for key, row in sorted(self.rows.items()))]
+        self.path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+class Timeout(Exception):
+    pass
+
+
+def alarm(*_):
+    raise Timeout("time limit")
+
+
+class Harness:
+    def __init__(self, ggmill: str, seconds: int, keep: Path | None):
+        self.ggmill, self.seconds, self.keep = ggmill, seconds, keep
+        listed = json.loads(subprocess.run([ggmill, "architectures", "--json"], capture_output=True, check=True).stdout)
+        self.classes = [name for entry in listed["architectures"] for name in entry.get("classes", [])]
+        # Files are small, and many: in memory where the system has a place for that.
+        self.directory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+    def command(self, *words):
+        return subprocess.run([self.ggmill, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True, timeout=self.seconds)
+
+    def complete(self, file: Path, config) -> None:
+        """Adds the keys on tokens that a file without vocabulary lacks, so that it can be run."""
+        head = file.read_bytes()[:1 << 16]
+        name = re.search(rb"general\.architecture\x08\0\0\0.{8}([\w-]+?)[^\w-]", head, re.S)
+        keys = {f"{name[1].decode()}.vocab_size": config.vocab_size, "tokenizer.ggml.token_type_count": getattr(config, "type_vocab_size", None)}
+        missing = [f"--set={key}:u32={value}" for key, value in keys.items() if value is not None and key.encode() not in head]
+        if missing:
+            self.command("edit", file, *missing, "--no-check")
+
+    def run(self, family, changes: dict, how: dict, default=None):
+        """Returns the result of a case: (result, NMSE, message, output of the library)."""
+        import numpy
+        import library_models as models
+
+        directory = Path(tempfile.mkdtemp(prefix="library-", dir=self.directory))
+        signal.signal(signal.SIGALRM, alarm)
+        signal.alarm(self.seconds)
+        try:
+            try:
+                config = family.config(changes)
+                model = family.model(config)
+                if how.get("dtype"):
+                    # Values that BF16 has, computed in F32.
+                    import torch
+
+                    model = model.to(torch.bfloat16).to(torch.float32)
+                theirs = models.output(model, config, models.TOKENS)
+                if not numpy.isfinite(theirs).all():
+                    return "cannot build", None, "outputs are not finite", None
+                if how.get("dtype"):
+                    model = model.to(torch.bfloat16)
+                model.save_pretrained(directory / "checkpoint", **({"max_shard_size": how["shard"]} if "shard" in how else {}))
+                if "prefix" in how:
+                    add_prefix(directory / "checkpoint/model.safetensors", how["prefix"])
+            except Exception as error:
+                return "cannot build", None, models.reason(error), None
+            file, ids, logits = directory / "out.gguf", directory / "ids.json", directory / "logits.npy"
+            done = self.command("convert", directory / "checkpoint", file, "--no-vocab", "--type", "f32")
+            if done.returncode:
+                return "refused", None, clean(failure(done), directory), theirs
+            self.complete(file, models.at(config, family.path))
+            # Perplexity needs two chunks. Chunks are independent, so that both give the same logits.
+            ids.write_text(json.dumps(models.TOKENS * 2))
+            measure = ["measure", file, "--tokens", ids, "--ctx", len(models.TOKENS), "--logits", logits, "--threads", 1]
+            done = self.command(*measure)
+            if b"outputs embeddings" in done.stderr:
+                done = self.command(*measure, "--against", file)
+            if done.returncode and not logits.exists():
+                return "no graph", None, clean(failure(done), directory), theirs
+            ours = numpy.load(logits)
+            ours = ours[:len(ours) // 2]
+            if ours.shape != theirs.shape:
+                if how.get("dtype"):
+                    model = model.to(torch.float32)
+                theirs = models.output(model, config, models.TOKENS, ours.shape[-1])
+            error = nmse(ours, theirs)
+            word = "exact" if error <= EXACT else "near" if error <= NEAR else "wrong"
+            message = "" if ours.shape == theirs.shape else f"shape {list(ours.shape)}, the library's {list(theirs.shape)}"
+            if word != "wrong" and default is not None and default.shape == theirs.shape and nmse(default, theirs) <= 1e-14:
+                word = "no effect"
+            return word, error, message, theirs
+        except (Timeout, subprocess.TimeoutExpired):
+            return "cannot build", None, "time limit", None
+        finally:
+            signal.alarm(0)
+            if self.keep:
+                shutil.rmtree(self.keep, ignore_errors=True)
+                shutil.copytree(directory, self.keep)
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def add_prefix(file: Path, prefix: str) -> None:
+    """Renames the tensors of a checkpoint as wrappers of training programs do."""
+    from safetensors.torch import load_file, save_file
+
+    save_file({prefix + name: tensor for name, tensor in load_file(file).items()}, file, {"format": "pt"})
+
+
+def clean(message: str, directory: Path) -> str:
+    return re.sub(re.escape(str(directory)) + "/?", "", message)
+
+
+def compare(options) -> None:
+    import warnings
+
+    warnings.simplefilter("ignore")
+    import torch
+    import transformers
+
+    import library_models as models
+
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity(50)
+    transformers.utils.logging.disable_progress_bar()
+    table, harness = Table(options.out), Harness(options.ggmill, options.seconds, options.keep)
+    names = models.classes_of(harness.classes)
+    start = time.monotonic()
+    chosen = [name for name in names if not options.classes or any(re.fullmatch(pattern, name) for pattern in options.classes)]
+    for defaults in [True, False][:1 if options.defaults else 2]:
+        for name in chosen:
+            if defaults and (name, "", "") in table.rows:
+                continue
+            if time.monotonic() - start > options.budget:
+                return
+            run_class(name, defaults, options, table, harness)
+            table.save()
+
+
+def run_class(name: str, defaults: bool, options, table: Table, harness: Harness) -> None:
+    """Runs the default of a class, or its settings."""
+    import library_models as models
+    import library_settings as settings
+
+    default_key = (name, "", "")
+    if not defaults and table.rows[default_key][0] == "cannot build":
+        return
+    try:
+        family = models.Family(name)
+    except models.Unbuildable as error:
+        table.add(default_key, "cannot build", None, str(error))
+        return
+    if defaults:
+        result, error, message, _ = harness.run(family, {}, {})
+        table.add(default_key, result, error, message)
+        return
+    cases = [case for case in settings.cases(family) if (name, *case[:2]) not in table.rows]
+    if options.settings:
+        cases = [case for case in cases if any(re.fullmatch(pattern, case[0]) for pattern in options.settings)]
+    if not cases:
+        return
+    config = family.config()
+    default = models.output(family.model(config), config, models.TOKENS)
+    for setting, value, changes, how in cases:
+        result, error, message, _ = harness.run(family, changes, how, default if changes else None)
+        table.add((name, setting, value), result, error, message)
+
+
+def summary(paths: list[Path]) -> None:
+    """Prints counts by result, for defaults and for settings."""
+    counts = {"defaults": collections.Counter(), "settings": collections.Counter()}
+    for path in paths:
+        for (_, setting, _), row in Table(path).rows.items():
+            counts["settings" if setting else "defaults"][row[0]] += 1
+    print("| | " + " | ".join(RESULTS) + " |\n|---|" + "--:|" * len(RESULTS))
+    for kind, found in counts.items():
+        print(f"| {kind} ({sum(found.values())}) | " + " | ".join(str(found[result]) for result in RESULTS) + " |")
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["summary"]:
+        return summary([Path(path) for path in sys.argv[2:]])
+    parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1])
+    parser.add_argument("ggmill")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--defaults", action="store_true")
+    parser.add_argument("--class", dest="classes", action="append")
+    parser.add_argument("--setting", dest="settings", action="append")
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--budget", type=float, default=float("inf"))
+    parser.add_argument("--keep", type=Path)
+    compare(parser.parse_args())
+
+
+main()
