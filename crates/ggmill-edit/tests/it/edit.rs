@@ -121,7 +121,7 @@ fn filler(bytes: &[u8]) -> Option<u64> {
     let model = Header::parse(bytes).unwrap();
     let pair = model.metadata().get(FILLER_KEY)?;
     assert_eq!(
-        model.metadata().iter().last().unwrap().key(),
+        model.metadata().iter().next_back().unwrap().key(),
         FILLER_KEY,
         "the filler is the last key"
     );

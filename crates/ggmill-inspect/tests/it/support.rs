@@ -32,15 +32,12 @@ impl ReadAt for Named {
 /// Opens bytes as a model of this name, or without a name as a pipe of unknown length.
 pub(crate) fn named(file: &Header<'_>, name: &str) -> Model {
     let limits = Limits::default().with_dimensions(8).with_alignment(u32::MAX).with_array_depth(64);
-    match file.file_len() {
-        Some(_) => {
-            Model::open_with(Named(file.bytes().to_vec(), name.to_owned()), &limits).unwrap()
-        }
-        None => {
-            let mut decoder = Decoder::new(None, &limits);
-            decoder.feed(file.bytes()).unwrap();
-            Model::from_header(decoder.finish().unwrap())
-        }
+    if file.file_len().is_some() {
+        Model::open_with(Named(file.bytes().to_vec(), name.to_owned()), &limits).unwrap()
+    } else {
+        let mut decoder = Decoder::new(None, &limits);
+        decoder.feed(file.bytes()).unwrap();
+        Model::from_header(decoder.finish().unwrap())
     }
 }
 
