@@ -182,8 +182,10 @@ fn a_file_truncated_at_any_length_opens_as_damaged() {
             // After the header, everything is known.
             if part.header_fault().is_none() {
                 assert_eq!((needed, model.tensors().len()), (Some(file.len() as u64), 1));
-                let error = model.read_tensor(&model.tensor("w").unwrap()).unwrap_err();
+                let tensor = model.tensor("w").unwrap();
+                let error = model.read_tensor(&tensor).unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Truncated);
+                assert_eq!(error.offset(), Some(tensor.offset()), "found before reading");
             }
         }
     }
