@@ -148,6 +148,7 @@ const EFFECTS: &[Effect] = &[
         name: "threads",
         words: &["std::thread", "thread::spawn", "thread::scope", "rayon"],
         may: &[
+            "ggmill",
             "ggmill-tokenizer",
             "ggmill-pipeline",
             "ggmill-edit",
@@ -172,7 +173,7 @@ const EFFECTS: &[Effect] = &[
     Effect {
         name: "the clock",
         words: &["std::time", "Instant::now", "SystemTime"],
-        may: &["ggmill-remote"],
+        may: &["ggmill", "ggmill-remote"],
     },
     Effect {
         name: "the network",

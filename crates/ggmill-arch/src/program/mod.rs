@@ -256,7 +256,7 @@ fn position(file: &str, source: &str, span: Span) -> String {
     format!("{file}:{line}:{column}")
 }
 
-/// Returns an error with its place in a source, and the line that is there.
+/// Returns an error with its place in a source, and the text of the line.
 fn located(file: &str, source: &str, span: Span, fault: &str) -> Error {
     let before = source.get(..span.start).unwrap_or_default();
     let start = before.rfind('\n').map_or(0, |at| at.saturating_add(1));
