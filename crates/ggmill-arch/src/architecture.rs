@@ -120,7 +120,7 @@ impl Architecture {
             toml::from_str(toml).map_err(|error| syntax(toml, &error))?;
         if let Some(source) = source {
             if raw.computation.is_some() {
-                let message = "computation: the source has a file of its own";
+                let message = "computation: the program is also in a file; remove one of the two";
                 return Err(Error::description(message).within(&raw.name));
             }
             raw.computation = Some(source.to_owned());

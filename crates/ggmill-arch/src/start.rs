@@ -158,8 +158,10 @@ impl Candidate<'_> {
         let _ = write!(
             text,
             "# A first draft of a description for checkpoints of {}, derived from that of {} \
-             ({}),\n# whose tensors have the most similar names. The name determines which program \
-             code loads the model; change it\n# only for a program that knows the new name.\n",
+             ({}),\n# whose tensors have the most similar names. Keep the name only if the model computes \
+             the same, because programs\n# choose their code by it: otherwise give it a name, \
+             and remove `loader` and the parts `compute…`, which describe\n# the other model. The values \
+             under [checkpoint.defaults] are also those of the other model.\n",
             commented(class),
             self.architecture.name(),
             self.architecture.title()
