@@ -58,12 +58,12 @@ fn a_checkpoint_of_an_unknown_class_is_converted_with_a_drafted_description() {
     let args = ["architectures", "check", "mine.toml", "--config", "model/config.json"];
     let checked = fine(&directory, &args).stdout;
     for expected in [
-        "llama: Llama",
+        "llama: LLaMA, Mistral and Mixtral\n",
         "\nclasses: LlanaForCausalLM\n",
         "\n  block_count = 5\n",
         "\n  llama.block_count = 5 (u32)\n",
-        "\n  blk.{bid}.attn_k.weight [64, 32] from model.layers.{bid}.self_attn.k_proj.weight or ",
-        "{bid} = 0-4\n",
+        "\n  blk.{bid}.attn_k.bias [32] optional from model.layers.{bid}.self_attn.k_proj.bias or \
+         layers.{bid}.self_attn.k_proj.bias, {bid} = 0-4\n",
         "\n  blocks 0-4: ",
         " operations with attn_norm, attn_q, attn_k, attn_v, attn_output, ffn_norm, ",
     ] {
