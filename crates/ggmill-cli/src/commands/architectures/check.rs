@@ -96,7 +96,7 @@ fn write_description(out: &mut impl Write, architecture: &Architecture) -> Resul
     let set = architecture.graph_operation_set().map_err(Failure::new)?;
     match (set, architecture.without_graph()) {
         (Some(set), _) => {
-            writeln!(out, "\ngraph: checked on generated models, operation set {set}")?
+            writeln!(out, "\ngraph: checked on generated models, operation set {set}")?;
         }
         (None, Some(because)) => writeln!(out, "\ngraph: none, {because}")?,
         (None, None) => writeln!(out, "\ngraph: none, the description has no computation")?,
@@ -170,7 +170,8 @@ fn write_tensors(out: &mut impl Write, resolved: &Resolved<'_>) -> io::Result<()
         if let Origin::Checkpoint(sources) = &tensor.origin {
             let names = sources.iter().filter_map(|source| source.names.first());
             let names: Vec<String> = names.map(|name| without_number(name).0).collect();
-            line += &format!(" from {}", names.join(" or "));
+            line.push_str(" from ");
+            line.push_str(&names.join(" or "));
         }
         // Names of a checkpoint can have any content.
         let line = RawStr::from(&*line).to_string();
@@ -258,7 +259,8 @@ fn write_graph(out: &mut impl Write, graph: &Graph) -> io::Result<()> {
             count => format!("{count} operations"),
         };
         if !names.is_empty() {
-            line += &format!(" with {}", names.join(", "));
+            line.push_str(" with ");
+            line.push_str(&names.join(", "));
         }
         match sections.iter_mut().find(|(known, blocks)| *known == line && !blocks.is_empty()) {
             Some((_, blocks)) if section.block.is_some() => blocks.extend(section.block),
