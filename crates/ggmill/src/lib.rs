@@ -73,7 +73,6 @@ pub use paths::display_path;
 pub use progress::{Progress, Stage};
 #[cfg(feature = "files")]
 pub use side_files::{catalogue, read_architectures, read_bytes, read_patch, read_text};
-#[cfg(feature = "files")]
 pub use verbs::*;
 
 pub use ggmill_core::{
