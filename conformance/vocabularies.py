@@ -124,12 +124,6 @@ def cases():
         "chat_template.jinja": "{{ bos_token }}\r\n{{ messages }}\n",
         "chat_template.json": dict(chat_template="not this one"),
     }
-    yield "spm-template-json", {
-        "config.json": config(vocab_size=512),
-        "tokenizer.model": MODEL,
-        "tokenizer_config.json": plain | dict(chat_template=None),
-        "chat_template.jinja": "overruled by null",
-    }
     # Special tokens from the post-processor, which ends a text with another one than the configuration names.
     yield "spm-processor", {
         "config.json": config(vocab_size=512, eos_token_id=2, eot_token_id=5),

@@ -182,7 +182,8 @@ pub fn convert(
     let resolved = architecture
         .resolve_checkpoint(checkpoint.config(), &documents, &facts)
         .map_err(|error| Error::caused(ErrorKind::Architecture, error))?;
-    let mut notes: Vec<String> = resolved.warnings().iter().map(ToString::to_string).collect();
+    let mut notes = checkpoint.notes().to_vec();
+    notes.extend(resolved.warnings().iter().map(ToString::to_string));
 
     let (tensors, wide) =
         if options.vocab_only { Default::default() } else { tensors(&weights, &resolved, target)? };

@@ -86,6 +86,10 @@ impl Pretrained for WithTarget<'_> {
     fn side_files(&self) -> &dyn SideFiles {
         &self.files
     }
+
+    fn notes(&self) -> &[String] {
+        self.draft.notes()
+    }
 }
 
 /// The side files of both models.

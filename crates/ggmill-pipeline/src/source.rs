@@ -78,6 +78,11 @@ pub trait Pretrained: Checkpoint {
 
     /// Returns the files other than weights: tokenizer, generation configuration, ….
     fn side_files(&self) -> &dyn SideFiles;
+
+    /// Returns notes about how the weights were found, one sentence each.
+    fn notes(&self) -> &[String] {
+        &[]
+    }
 }
 
 /// A tensor of a [`Checkpoint`].

@@ -55,7 +55,16 @@ impl Factors {
         dimensions
     }
 
-    fn rank(&self) -> u64 {
+    /// Returns the product multiplied by a number, which is a factor of `b`.
+    pub(super) fn scaled(&self, number: f64) -> Result<Self> {
+        if number == 1.0 {
+            return Ok(self.clone());
+        }
+        Ok(Self { a: self.a.clone(), b: self.b.mul(number)? })
+    }
+
+    /// Returns the inner dimension of the product.
+    pub(super) fn rank(&self) -> u64 {
         extent(&self.a, 1)
     }
 
@@ -180,9 +189,7 @@ impl Factors {
             Operation::Repeat { dimension, times } => {
                 first.along(*dimension, |factor| factor.repeat(*dimension, *times))
             }
-            Operation::Multiply(number) => {
-                Ok(Self { a: first.a.clone(), b: first.b.mul(*number)? })
-            }
+            Operation::Multiply(number) => first.scaled(*number),
             Operation::Within { dimension, start, count, change } => match **change {
                 Operation::Multiply(number) => {
                     let within = |factor: &Expression| {

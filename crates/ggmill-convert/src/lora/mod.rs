@@ -3,6 +3,7 @@
 //! An adapter changes weights of its base model by products of two factors. The operations that the
 //! architecture's description applies to a weight are applied to the factors ([`factors`]).
 
+mod config;
 mod factors;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use ggmill_pipeline::{
 use ggmill_quant::QUANTIZATION_VERSION;
 use serde_json::Value;
 
+use self::config::Config;
 use self::factors::Factors;
 use crate::convert::{ConvertOptions, FALLBACK, fallback_note, fits, is_float, target_type};
 use crate::facts::{Facts, documents};
@@ -71,7 +73,7 @@ pub fn convert_lora(
             .map_err(|error| error.tensor(&assigned.spec.name))?;
     }
 
-    let mut notes = config.notes();
+    let mut notes = Vec::new();
     notes.extend(targets.ignored.first().map(|first| {
         format!(
             "{} tensors of the adapter do not belong to the language model, and were omitted: \
@@ -106,101 +108,6 @@ pub fn convert_lora(
     let mut recipe = Recipe::new(metadata, tensors);
     recipe.notes = notes;
     Ok(recipe)
-}
-
-/// The settings of `adapter_config.json` that are used.
-struct Config {
-    alpha: f32,
-    /// `fan_in_fan_out`: factors of layers that store their weights transposed are those of the
-    /// weights as applied.
-    is_transposed: bool,
-    /// The tokens after which the adapter is active; empty if it is always active.
-    invocation_tokens: Vec<u32>,
-    /// `use_rslora`: the scale of the adapter is alpha divided by the square root of its rank.
-    has_root_scale: bool,
-    /// `alpha_pattern`: some layers have a different alpha.
-    has_own_alphas: bool,
-}
-
-impl Config {
-    fn of(config: &Value) -> Result<Self> {
-        let fault = |message: String| {
-            Error::new(ErrorKind::Unsupported, message).about("adapter_config.json")
-        };
-        let flag = |name: &str| config.get(name) == Some(&Value::Bool(true));
-        if let Some(kind) = config.get("peft_type").filter(|kind| **kind != "LORA") {
-            return Err(fault(format!("peft_type is {}, expected \"LORA\"", shown(kind))));
-        }
-        if flag("use_dora") {
-            let message = "use_dora is true: a GGUF adapter cannot contain magnitudes; merge the \
-                           adapter into its base";
-            return Err(fault(message.to_owned()));
-        }
-        let alpha = &config["lora_alpha"];
-        #[expect(clippy::cast_possible_truncation, reason = "the key is F32")]
-        let number = alpha.as_f64().map(|alpha| alpha as f32).filter(|alpha| alpha.is_finite());
-        let number = number
-            .ok_or_else(|| fault(format!("lora_alpha is {}, expected a number", shown(alpha))))?;
-        let tokens = &config["alora_invocation_tokens"];
-        let ids = |tokens: &Vec<Value>| {
-            let id = |token: &Value| token.as_u64().and_then(|id| u32::try_from(id).ok());
-            tokens.iter().map(id).collect::<Option<Vec<u32>>>()
-        };
-        let invocation_tokens = match tokens {
-            Value::Null => Some(Vec::new()),
-            Value::Array(tokens) => ids(tokens),
-            _ => None,
-        };
-        let invocation_tokens = invocation_tokens.ok_or_else(|| {
-            let found = shown(tokens);
-            fault(format!("alora_invocation_tokens is {found}, expected an array of token IDs"))
-        })?;
-        let has_text = config["invocation_string"].as_str().is_some_and(|text| !text.is_empty());
-        if has_text && invocation_tokens.is_empty() {
-            let message = "has invocation_string, but not alora_invocation_tokens, which specify \
-                           where the adapter becomes active";
-            return Err(fault(message.to_owned()));
-        }
-        let is_given = |name: &str| config[name].as_object().is_some_and(|given| !given.is_empty());
-        Ok(Self {
-            alpha: number,
-            is_transposed: flag("fan_in_fan_out"),
-            invocation_tokens,
-            has_root_scale: flag("use_rslora"),
-            has_own_alphas: is_given("alpha_pattern"),
-        })
-    }
-
-    /// Returns notes about settings that a GGUF adapter cannot contain.
-    fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        if self.has_root_scale {
-            notes.push(
-                "the adapter was trained with use_rslora, where its scale is alpha over the square \
-                 root of the rank; programs divide by the rank: apply it with the square root of \
-                 the rank as its scale"
-                    .to_owned(),
-            );
-        }
-        if self.has_own_alphas {
-            notes.push(
-                "alpha_pattern sets a different alpha for some layers, but a GGUF adapter has one \
-                 alpha for all layers, lora_alpha"
-                    .to_owned(),
-            );
-        }
-        notes
-    }
-}
-
-/// Formats a value of the configuration for a message; arrays and objects only by their type.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Null => "absent".to_owned(),
-        Value::Array(_) => "an array".to_owned(),
-        Value::Object(_) => "an object".to_owned(),
-        other => ggmill_core::RawStr::from(&*other.to_string()).to_string(),
-    }
 }
 
 /// Counts the elements of the weights that an adapter changes, like the reference.
@@ -254,6 +161,7 @@ impl AdapterTensors<'_> {
             };
             let [a, b] = target.factors()?.map(|number| self.elements(number));
             let pair = Factors::new(a?, b?).map_err(|error| error.tensor(&target.shown))?;
+            let pair = pair.scaled(self.config.correction(&target.module, pair.rank())?)?;
             let is_transposed =
                 target.is_embedding || self.config.is_transposed && is_stored_transposed(source);
             factors.push(if is_transposed { pair.transposed()? } else { pair });
@@ -366,6 +274,8 @@ struct Target {
     factors: [Option<usize>; 2],
     /// `true` for an embedding, whose factors are those of the transposed weight.
     is_embedding: bool,
+    /// The name of the module in the base, before renaming by the description.
+    module: String,
     /// The name of one of its factors, for messages.
     shown: String,
 }
@@ -429,6 +339,7 @@ impl Targets {
                 this.weights.push(Target {
                     factors: [None; 2],
                     is_embedding: part.contains("embedding"),
+                    module: stored.replace(WRAPPER, "").replace(part, ""),
                     shown: stored.clone(),
                 });
                 this.weights.len() - 1

@@ -64,37 +64,59 @@ pub(crate) struct Templates {
 }
 
 impl Templates {
-    /// Loads the templates from the first of: `chat_template` in `tokenizer_config.json`;
-    /// `chat_template.jinja` with those in `additional_chat_templates`; `chat_template.json`. If
-    /// the description says so, only from the second.
+    /// Loads the templates from the first of these that has one: `chat_template.jinja` with those in
+    /// `additional_chat_templates`, as in transformers; `chat_template` in `tokenizer_config.json`;
+    /// `chat_template.json`. If the description says so, only from the first.
     pub(crate) fn load(request: &mut Request<'_>, config: &Map<String, Value>) -> Result<Self> {
-        const FILE: &str = "tokenizer_config.json";
-        match config.get("chat_template").filter(|_| request.spec.template_of_config) {
-            Some(value) => Ok(Self::of(value, FILE, request)),
-            None => Self::from_files(request),
-        }
-    }
-
-    fn from_files(request: &mut Request<'_>) -> Result<Self> {
-        const ADDITIONAL: &str = "additional_chat_templates";
+        const CONFIG: &str = "tokenizer_config.json";
         const JSON: &str = "chat_template.json";
-        if let Some(default) = files::template(request.files, FILE)? {
-            let mut this = Self { default: Some(default), named: Vec::new() };
-            let others = request.files.list(ADDITIONAL)?;
-            for file in others.iter().filter_map(|name| name.strip_suffix(".jinja")) {
-                let name = format!("{ADDITIONAL}/{file}.jinja");
-                if let Some(template) = files::template(request.files, &name)? {
-                    this.add(file, template);
-                }
-            }
-            return Ok(this);
-        }
+        let of_file = Self::of_files(request)?;
         if !request.spec.template_of_config {
-            return Ok(Self::default());
+            return Ok(of_file);
+        }
+        let of_config = config.get("chat_template").map(|value| Self::of(value, CONFIG, request));
+        let of_config = of_config.unwrap_or_default();
+        if !of_file.is_empty() {
+            let differs = |default: &String| of_file.default.as_ref() != Some(default);
+            if of_config.default.as_ref().is_some_and(differs) {
+                request.notes.push(format!(
+                    "the chat templates of {FILE} and {CONFIG} differ; that of {FILE} was used, as in \
+                     transformers"
+                ));
+            }
+            return Ok(of_file);
+        }
+        if !of_config.is_empty() {
+            return Ok(of_config);
         }
         let Some(document) = files::json(request.files, JSON)? else { return Ok(Self::default()) };
         let template = document.get("chat_template").cloned().unwrap_or_default();
         Ok(Self::of(&template, JSON, request))
+    }
+
+    /// Reads `chat_template.jinja` and the files in `additional_chat_templates`.
+    fn of_files(request: &Request<'_>) -> Result<Self> {
+        const ADDITIONAL: &str = "additional_chat_templates";
+        let mut this = Self::default();
+        let Some(default) = files::template(request.files, FILE)?.filter(|text| !text.is_empty())
+        else {
+            return Ok(this);
+        };
+        this.default = Some(default);
+        let others = request.files.list(ADDITIONAL)?;
+        for file in others.iter().filter_map(|name| name.strip_suffix(".jinja")) {
+            let name = format!("{ADDITIONAL}/{file}.jinja");
+            if let Some(template) = files::template(request.files, &name)? {
+                this.add(file, template);
+            }
+        }
+        Ok(this)
+    }
+
+    /// Returns `true` if there is no template with text.
+    fn is_empty(&self) -> bool {
+        let mut all = self.default.iter().chain(self.named.iter().map(|(_, template)| template));
+        all.all(|template| template.is_empty())
     }
 
     /// Reads a template or a list of named templates.

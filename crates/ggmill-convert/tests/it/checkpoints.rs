@@ -7,7 +7,7 @@ use ggmill_arch::Architecture;
 use ggmill_convert::{ConvertOptions, convert};
 use ggmill_core::{FileType, Header};
 use ggmill_pipeline::formats::CheckpointDirectory;
-use ggmill_pipeline::{ErrorKind, RunOptions, run};
+use ggmill_pipeline::{ErrorKind, Pretrained as _, RunOptions, run};
 use ggmill_testdata::real;
 use serde_json::{Value, json};
 
@@ -38,8 +38,9 @@ fn shards_with_an_index_are_one_checkpoint() {
     fs::write(&index, json!({ "weight_map": map }).to_string()).unwrap();
 
     let whole = converted(&real("tinystories260K"), FileType::F16).unwrap();
-    let parts = converted(directory.path(), FileType::F16).unwrap();
-    let (whole, parts) = (Header::parse(&whole).unwrap(), Header::parse(&parts).unwrap());
+    let parts_bytes = converted(directory.path(), FileType::F16).unwrap();
+    let whole = Header::parse(&whole).unwrap();
+    let parts = Header::parse(&parts_bytes).unwrap();
     assert_eq!(whole.tensors().len(), parts.tensors().len());
     for tensor in whole.tensors() {
         let other = parts.tensor(tensor.name().to_str().unwrap()).unwrap();
@@ -58,21 +59,109 @@ fn shards_with_an_index_are_one_checkpoint() {
     );
     fs::write(&shard, bytes).unwrap();
 
-    // A wrong index is an error.
+    // An index that lists a tensor in another shard, or lacks one, is out of date: the shards are used.
+    let mut stale = map.clone();
+    stale.insert("model.norm.weight".into(), json!("model-00001-of-00003.safetensors"));
+    stale.remove("model.embed_tokens.weight");
+    fs::write(&index, json!({ "weight_map": stale }).to_string()).unwrap();
+    assert_eq!(converted(directory.path(), FileType::F16).unwrap(), parts_bytes);
+    let opened = CheckpointDirectory::open(directory.path()).unwrap();
+    let [note] = opened.notes() else { panic!("{:?}", opened.notes()) };
+    assert!(note.contains("2 of 47 tensors") && note.contains("the shards were used"), "{note}");
+
+    // A tensor that the shards lack is an error.
     let mut lying = map.clone();
-    lying.insert("model.norm.weight".into(), json!("model-00001-of-00003.safetensors"));
+    lying.insert("lm_head.weight".into(), json!("model-00001-of-00003.safetensors"));
     fs::write(&index, json!({ "weight_map": lying }).to_string()).unwrap();
     let error = converted(directory.path(), FileType::F16).unwrap_err();
     assert!(
-        error.to_string().starts_with("tensor \"model.norm.weight\": according to the index"),
+        error.to_string().starts_with("tensor \"lm_head.weight\": according to the index"),
         "{error}"
     );
+
+    // transformers loads a single file that the index does not list, and ignores the shards.
+    let single = directory.path().join("model.safetensors");
+    fs::copy(real("tinystories260K").join("model.safetensors"), &single).unwrap();
+    let mut results = Vec::new();
+    for has_index in [true, false] {
+        let opened = CheckpointDirectory::open(directory.path()).unwrap();
+        let [note] = opened.notes() else { panic!("{:?}", opened.notes()) };
+        assert!(note.starts_with("model.safetensors was used"), "{note}");
+        results.push(converted(directory.path(), FileType::F16).unwrap());
+        if has_index {
+            fs::remove_file(&index).unwrap();
+        }
+    }
+    let hidden = directory.path().join("hidden");
+    fs::create_dir(&hidden).unwrap();
+    for number in 1..=3 {
+        let name = format!("model-{number:05}-of-00003.safetensors");
+        fs::rename(directory.path().join(&name), hidden.join(&name)).unwrap();
+    }
+    let alone = converted(directory.path(), FileType::F16).unwrap();
+    assert!(results.iter().all(|result| *result == alone));
+    fs::remove_file(&single).unwrap();
 
     // Paths out of the directory are an error.
     for path in ["../model.safetensors", "/etc/passwd", "..", "a/b", "C:x"] {
         fs::write(&index, json!({ "weight_map": { "x": path } }).to_string()).unwrap();
         let error = converted(directory.path(), FileType::F16).unwrap_err();
         assert!(error.to_string().contains("is not a file name without a path"), "{error}");
+    }
+}
+
+#[test]
+fn names_of_wrapped_modules_are_unwrapped() {
+    let directory = directory(&safetensors(&stories_tensors()));
+    let whole = converted(directory.path(), FileType::F16).unwrap();
+    for prefix in ["_orig_mod.", "module.", "module._orig_mod.", "model."] {
+        let mut tensors = stories_tensors();
+        for tensor in &mut tensors {
+            tensor.0 = format!("{prefix}{}", tensor.0);
+        }
+        fs::write(directory.path().join("model.safetensors"), safetensors(&tensors)).unwrap();
+        assert!(converted(directory.path(), FileType::F16).unwrap() == whole, "{prefix}");
+        let opened = CheckpointDirectory::open(directory.path()).unwrap();
+        let [note] = opened.notes() else { panic!("{:?}", opened.notes()) };
+        assert!(note.starts_with("removed from the names of tensors: "), "{note}");
+    }
+}
+
+#[test]
+fn a_template_file_takes_precedence_as_in_transformers() {
+    let directory = directory(&safetensors(&stories_tensors()));
+    let tokenizer = real("tinystories260K").join("tokenizer.model");
+    fs::copy(tokenizer, directory.path().join("tokenizer.model")).unwrap();
+    let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
+    let template = || {
+        let bytes = converted(directory.path(), FileType::F16).unwrap();
+        let header = Header::parse(&bytes).unwrap();
+        header.metadata().str("tokenizer.chat_template").ok().map(ToString::to_string)
+    };
+    for (config, file, expected) in [
+        (json!({ "chat_template": null }), Some("of the file"), Some("of the file")),
+        (
+            json!({ "chat_template": "of the configuration" }),
+            Some("of the file"),
+            Some("of the file"),
+        ),
+        (json!({ "chat_template": "of the configuration" }), None, Some("of the configuration")),
+        (
+            json!({ "chat_template": "of the configuration" }),
+            Some(""),
+            Some("of the configuration"),
+        ),
+        (json!({ "chat_template": "" }), Some("of the file"), Some("of the file")),
+        (json!({ "chat_template": null }), Some(""), None),
+        (json!({ "chat_template": "" }), None, None),
+        (json!({}), None, None),
+    ] {
+        write("tokenizer_config.json", &config.to_string());
+        let _ = fs::remove_file(directory.path().join("chat_template.jinja"));
+        if let Some(file) = file {
+            write("chat_template.jinja", file);
+        }
+        assert_eq!(template().as_deref(), expected, "{config} {file:?}");
     }
 }
 

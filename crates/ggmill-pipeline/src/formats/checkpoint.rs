@@ -11,6 +11,7 @@ use crate::formats::json::{Unambiguous, json_from_slice, unique};
 use crate::formats::llama2c::Llama2c;
 use crate::formats::safetensors::SafetensorsFile;
 use crate::formats::torch::TorchFile;
+use crate::formats::wrappers::unwrap_names;
 use crate::{Checkpoint, Error, ErrorKind, FileRange, Pretrained, Result, SideFiles, SourceTensor};
 
 /// Limit for `config.json`, which usually has a few thousand bytes.
@@ -20,7 +21,8 @@ pub(crate) const MAX_CONFIG: u64 = 4 << 20;
 ///
 /// - Hugging Face: `config.json` with weights in safetensors (`model*.safetensors`) or PyTorch
 ///   files (`pytorch_model*.bin`), or in the files that an index (`model.safetensors.index.json`,
-///   `pytorch_model.bin.index.json`) lists. Safetensors take precedence.
+///   `pytorch_model.bin.index.json`) lists. Safetensors take precedence. As in transformers, a single
+///   file (`model.safetensors`) takes precedence over shards and an index that does not list it.
 /// - Mistral: `params.json` with `consolidated*.safetensors`.
 /// - Meta: `params.json` with `consolidated.00.pth`, `consolidated.01.pth` and so on, each with a
 ///   slice of every tensor. A tensor's name begins with the number of its file
@@ -34,6 +36,9 @@ pub(crate) const MAX_CONFIG: u64 = 4 << 20;
 /// The weights of dense layers listed by `modules.json` of sentence-transformers are included:
 /// `1_Dense/linear.weight` is a tensor of `1_Dense/model.safetensors`. So are those of an audio
 /// encoder in the directory `audio_tokenizer`.
+///
+/// Components that wrappers added to the names of tensors (`_orig_mod.`, `module.`) are removed.
+/// [`notes`](Pretrained::notes) says so, and which of several sources was used.
 ///
 /// Tensors are in the order of the reference converter: files by name, and within a file by name
 /// (safetensors) or in dictionary order (PyTorch); those of `audio_tokenizer` in the order of their
@@ -49,6 +54,7 @@ pub struct CheckpointDirectory {
     tensors: Vec<SourceTensor>,
     /// The part of each tensor and its number there.
     places: Vec<(usize, usize)>,
+    notes: Vec<String>,
 }
 
 impl CheckpointDirectory {
@@ -86,8 +92,15 @@ impl CheckpointDirectory {
             this.add_part(Part::open(this.directory.file(file)?)?, &prefix);
         }
         this.refuse_duplicates()?;
+        this.notes.extend(layout.note);
         if let Some(index) = &layout.index {
             this.check_index(index)?;
+        }
+        if !layout.is_split
+            && let Some(note) = unwrap_names(&mut this.tensors)
+        {
+            this.notes.push(note);
+            this.refuse_duplicates()?;
         }
         for (name, file) in dense_modules(&this.directory)? {
             this.add_part(Part::open(file)?, &format!("{name}/"));
@@ -129,6 +142,7 @@ impl CheckpointDirectory {
             parts: Vec::new(),
             tensors: Vec::new(),
             places: Vec::new(),
+            notes: Vec::new(),
         })
     }
 
@@ -182,38 +196,40 @@ impl CheckpointDirectory {
         Ok(())
     }
 
-    /// Fails if the index and the shards list different tensors.
-    fn check_index(&self, index: &Index) -> Result<()> {
+    /// Compares the index with its shards. Fails if it lists a tensor that they lack. Adds a note if it
+    /// lists another shard for a tensor or lacks one: transformers reads all tensors of the shards.
+    fn check_index(&mut self, index: &Index) -> Result<()> {
         let present: BTreeMap<&[u8], &Path> = self.names_and_files().collect();
+        let mut differences = Vec::new();
         for (name, file) in &index.files {
-            let message = match present.get(name.as_bytes()) {
-                Some(path) if path.file_name().is_some_and(|found| found == file.as_str()) => {
-                    continue;
-                }
-                Some(path) => format!(
-                    "according to the index it is in {:?}, but it is in {}",
-                    RawStr::from(&**file),
-                    shown(path)
-                ),
+            match present.get(name.as_bytes()) {
+                Some(path) if path.file_name().is_some_and(|found| found == file.as_str()) => {}
+                Some(_) => differences.push(RawStr::from(&**name)),
                 None => {
-                    format!(
-                        "according to the index it is in {:?}, but it is missing there",
+                    let message = format!(
+                        "according to the index it is in {:?}, but it is missing there; if the \
+                         index is out of date, remove it",
                         RawStr::from(&**file)
-                    )
+                    );
+                    return Err(Error::new(ErrorKind::Checkpoint, message).tensor(name));
                 }
-            };
-            return Err(Error::new(ErrorKind::Checkpoint, message).tensor(name));
+            }
         }
         let is_listed = |name: &[u8]| {
             std::str::from_utf8(name).is_ok_and(|name| index.files.contains_key(name))
         };
-        match present.keys().find(|name| !is_listed(name)) {
-            Some(name) => {
-                Err(Error::new(ErrorKind::Checkpoint, "is in a shard, but not in the index")
-                    .tensor(name))
-            }
-            None => Ok(()),
+        differences
+            .extend(present.keys().filter(|name| !is_listed(name)).map(|name| RawStr::new(name)));
+        if let Some(first) = differences.first() {
+            let note = format!(
+                "the index does not match its shards for {} of {} tensors, for example {first}; the \
+                 shards were used",
+                differences.len(),
+                present.len()
+            );
+            self.notes.push(note);
         }
+        Ok(())
     }
 
     /// Returns the part of a tensor and its number there.
@@ -265,6 +281,10 @@ impl Pretrained for CheckpointDirectory {
 
     fn side_files(&self) -> &dyn SideFiles {
         &self.directory
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
     }
 }
 
@@ -360,6 +380,8 @@ struct Layout {
     config: &'static str,
     /// If true, each file has a slice of every tensor.
     is_split: bool,
+    /// Says which of several sources of the weights was used.
+    note: Option<String>,
 }
 
 /// Returns `true` if a directory has weight files or an index of them.
@@ -437,13 +459,36 @@ impl Layout {
         }
         let names = directory.files()?;
         for (prefix, suffix) in FORMATS {
-            let index = format!("{prefix}{suffix}.index.json");
-            if directory.has(&index) {
-                let index = Index::read(&directory.file(&index)?)?;
-                return Ok(Self::hugging_face(index.file_names(), Some(index)));
-            }
             let is_part = |name: &&String| name.starts_with(prefix) && name.ends_with(suffix);
             let files: Vec<String> = names.iter().filter(is_part).cloned().collect();
+            let index = format!("{prefix}{suffix}.index.json");
+            let single = format!("{prefix}{suffix}");
+            let has_single = directory.has(&single);
+            let mut ignored: Vec<&str> = Vec::new();
+            if directory.has(&index) {
+                let found = Index::read(&directory.file(&index)?)?;
+                let listed = found.file_names();
+                if !has_single || listed.contains(&single) {
+                    return Ok(Self::hugging_face(listed, Some(found)));
+                }
+                ignored.push(&index);
+            }
+            if has_single {
+                ignored
+                    .extend(files.iter().filter(|name| shard(name).is_some()).map(|name| &**name));
+            }
+            if let Some(&first) = ignored.first() {
+                let more = match ignored.len() {
+                    1 => String::new(),
+                    count => format!(" and {} more", count - 1),
+                };
+                let note = format!(
+                    "{single} was used, as in transformers; ignored: {}{more}",
+                    RawStr::from(first)
+                );
+                let layout = Self::hugging_face(vec![single], None);
+                return Ok(Self { note: Some(note), ..layout });
+            }
             if !files.is_empty() {
                 refuse_incomplete(directory, &files)?;
                 return Ok(Self::hugging_face(files, None));
@@ -464,7 +509,7 @@ impl Layout {
     }
 
     fn hugging_face(files: Vec<String>, index: Option<Index>) -> Self {
-        Self { files, index, config: CONFIG, is_split: false }
+        Self { files, index, config: CONFIG, is_split: false, note: None }
     }
 
     /// Returns the consolidated weights with the first suffix that the directory has.
@@ -496,7 +541,7 @@ impl Layout {
                 }
             }
         }
-        Ok(Self { files, index: None, config: PARAMS, is_split })
+        Ok(Self { files, index: None, config: PARAMS, is_split, note: None })
     }
 }
 

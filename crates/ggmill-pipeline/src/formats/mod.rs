@@ -22,6 +22,7 @@ mod npy;
 mod peft;
 mod safetensors;
 mod torch;
+mod wrappers;
 
 pub use checkpoint::CheckpointDirectory;
 pub use json::{Unambiguous, json_from_slice};
