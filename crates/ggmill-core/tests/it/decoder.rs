@@ -250,3 +250,24 @@ fn every_broken_file_has_a_fault_when_opened_as_damaged() {
         );
     }
 }
+
+/// The limit of a string is its maximum length, in an array too.
+#[test]
+fn strings_can_be_as_long_as_the_limit() {
+    let string = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
+    let mut bytes = [b"GGUF", &3u32.to_le_bytes()[..], &[0; 8], &1u64.to_le_bytes()].concat();
+    bytes.extend(string("k"));
+    bytes.extend([9u32, 8].iter().flat_map(|code| code.to_le_bytes()));
+    bytes.extend(3u64.to_le_bytes());
+    for text in ["a", "abcde", "b"] {
+        bytes.extend(string(text));
+    }
+    bytes.resize(bytes.len().next_multiple_of(32), 0);
+    let limits = |bytes: u64| Limits::default().with_string_bytes(bytes);
+    let header = Header::parse_with(&bytes, &limits(5)).unwrap();
+    let strings = header.metadata().array("k").unwrap();
+    let texts: Vec<String> =
+        strings.iter().map(|text| text.unwrap().as_str().unwrap().to_owned()).collect();
+    assert_eq!(texts, ["a", "abcde", "b"]);
+    assert_eq!(Header::parse_with(&bytes, &limits(4)).unwrap_err().kind(), ErrorKind::Limit);
+}
