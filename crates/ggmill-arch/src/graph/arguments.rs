@@ -1,7 +1,7 @@
 //! What the terms of a step are, and what operations take of them.
 
 use super::{Arithmetic, Output, Rows};
-use crate::expression::{Operator, Outcome};
+use crate::language::expression::{Operator, Outcome};
 use crate::value::ParameterValue;
 
 /// What a term is when a graph is made.

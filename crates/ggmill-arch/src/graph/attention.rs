@@ -3,7 +3,7 @@
 use super::arguments::{Argument, Value};
 use super::build::Builder;
 use super::{Attention, Buckets, Extent, Operation};
-use crate::expression::Outcome;
+use crate::language::expression::Outcome;
 
 impl Builder<'_> {
     pub(super) fn attention(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {

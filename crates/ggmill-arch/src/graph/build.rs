@@ -8,9 +8,9 @@ use super::shape::Dimensions;
 use super::weights::{Source, Weights};
 use super::{Extent, Graph, Node, Operation, Output, Rows, Section};
 use crate::error::{Error, Result, quoted};
-use crate::expression::{Binding, Function, Node as Term, Operator, Outcome, Scope};
+use crate::language::expression::{Binding, Function, Node as Term, Operator, Outcome, Scope};
+use crate::language::steps::{INPUTS, OUTPUTS, is_operation};
 use crate::limits::MAX_NODES;
-use crate::steps::{INPUTS, OUTPUTS, is_operation};
 use crate::value::ParameterValue;
 
 /// Which sides of conditions were taken.

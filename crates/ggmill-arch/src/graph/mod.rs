@@ -21,15 +21,15 @@ mod weights;
 
 use core::cell::Cell;
 
-use crate::architecture::Architecture;
+use crate::description::architecture::Architecture;
 use crate::error::{Error, ErrorKind, Result};
-use crate::expression::Scope;
-use crate::program::Program;
+use crate::language::expression::Scope;
+use crate::language::program::Program;
 use crate::resolve::Resolved;
 
 pub use self::shape::{Dimensions, Extent, dimensions_of};
 pub use self::stored::{STEPS_KEY, VERSION_KEY};
-pub use crate::steps::{StepOutline, StepsOutline};
+pub use crate::language::steps::{StepOutline, StepsOutline};
 
 /// The number of the operation set that graphs are written in. Operations never change their
 /// meaning; a set with more of them has a higher number.

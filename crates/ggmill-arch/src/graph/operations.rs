@@ -3,7 +3,7 @@
 use super::arguments::{Argument, Value, arithmetic, bounded, measure, number};
 use super::build::Builder;
 use super::{Extent, Function, Groups, Operation, Rope, RopeStyle, Rows, Yarn};
-use crate::expression::{Operator, Outcome, binary};
+use crate::language::expression::{Operator, Outcome, binary};
 
 impl Builder<'_> {
     /// Two values and the operator between them.

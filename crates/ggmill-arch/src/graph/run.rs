@@ -8,13 +8,15 @@ use super::arguments::{Argument, Value, bounded};
 use super::build::{Builder, Condition, Taken, add};
 use super::weights::Source;
 use super::{Graph, Section};
-use crate::block::with_block;
 use crate::error::{Error, ErrorKind, Result};
-use crate::expression::{Function as Known, Operator, Outcome, Scope, element};
+use crate::language::block::with_block;
+use crate::language::expression::{Function as Known, Operator, Outcome, Scope, element};
+use crate::language::program::{
+    Callee, Expr, Function, Kind, Program, Span, Statement, StatementKind,
+};
+use crate::language::steps::OUTPUTS;
 use crate::limits::MAX_TENSORS;
-use crate::program::{Callee, Expr, Function, Kind, Program, Span, Statement, StatementKind};
 use crate::resolve::{Numbers, Resolved};
-use crate::steps::OUTPUTS;
 use crate::value::ParameterValue;
 
 /// Calls within each other.

@@ -10,13 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::build::Taken;
 use super::run;
-use crate::architecture::Architecture;
+use crate::description::architecture::Architecture;
 use crate::error::{Error, ErrorKind, Result};
-use crate::expression::{Expression, Scope};
-use crate::file::{Demand, KeySpec};
-use crate::parameter::{FilePlace, Parameter, ParameterSource};
-use crate::program::Program;
+use crate::language::expression::{Expression, Scope};
+use crate::language::program::Program;
+use crate::parameters::{FilePlace, Parameter, ParameterSource};
 use crate::resolve::Resolved;
+use crate::resolve::file::{Demand, KeySpec};
 use crate::value::ParameterValue as Value;
 
 /// Models that are made at most, and those of them that have to give a graph.

@@ -4,7 +4,7 @@
 use super::arguments::{Argument, Value};
 use super::build::Builder;
 use super::{Extent, Growth, HashedRows, Operation, Pick, Recurrence, Rows};
-use crate::expression::Outcome;
+use crate::language::expression::Outcome;
 
 impl Builder<'_> {
     pub(super) fn by_position(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {

@@ -10,14 +10,14 @@ use super::build;
 use super::shape::{Dimensions, Extent};
 use super::text::Writer;
 use super::{Graph, Node, OPERATION_SET, Operation, Section};
-use crate::block::block_of_side;
 use crate::error::{Error, ErrorKind, Result};
-use crate::expression::{Binding, Node as Term, Operator, Scope};
+use crate::language::block::block_of_side;
+use crate::language::expression::{Binding, Node as Term, Operator, Scope};
+use crate::language::steps::{StepsOutline, check_operations, is_operation, outline};
 use crate::limits::{
     MAX_GRAPH_BYTES, MAX_GRAPH_NUMBERS, MAX_GRAPH_PAIRS, MAX_GRAPH_READS, MAX_GRAPH_REUSE,
     MAX_NODES,
 };
-use crate::steps::{StepsOutline, check_operations, is_operation, outline};
 use crate::value::ParameterValue;
 
 /// The key that the steps of a graph have in a file: an array of strings.

@@ -14,13 +14,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::Graph;
-use crate::architecture::Architecture;
-use crate::builtin::BuiltinParts;
+use crate::catalogue::builtin::BuiltinParts;
+use crate::data::schema::RawArchitecture;
+use crate::description::architecture::Architecture;
 use crate::error::Result;
-use crate::expression::{Expression, Scope};
-use crate::parameter::{FilePlace, Parameter, ParameterSource};
+use crate::language::expression::{Expression, Scope};
+use crate::parameters::{FilePlace, Parameter, ParameterSource};
 use crate::resolve::Resolved;
-use crate::schema::RawArchitecture;
 use crate::value::ParameterValue;
 
 struct Metadata(BTreeMap<String, ParameterValue>);

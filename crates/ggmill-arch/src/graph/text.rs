@@ -5,7 +5,7 @@ use super::{
     RopeStyle, Rows,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::steps::OUTPUTS;
+use crate::language::steps::OUTPUTS;
 
 /// What a number is written as, so that reading it gives the same of single precision.
 fn number(value: f32) -> String {

@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use ggmill_core::{Metadata, RawStr, Shape};
 use serde_json::{Value as Json, json};
 
-use crate::architecture::{Architecture, CheckpointKind};
-use crate::config::text_part;
-use crate::entries::Entries;
-use crate::expression::Expression;
-use crate::facts::CheckpointFacts;
-use crate::transformers::{class_defaults, every_class_has, model_types};
+use crate::description::architecture::{Architecture, CheckpointKind};
+use crate::language::expression::Expression;
+use crate::language::facts::CheckpointFacts;
+use crate::parameters::config::text_part;
+use crate::parameters::entries::Entries;
+use crate::parameters::transformers::{class_defaults, every_class_has, model_types};
 use crate::value::ParameterValue as Value;
 use solver::{Read, Solver, ValueReader};
 

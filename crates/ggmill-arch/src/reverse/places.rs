@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json};
 
-use crate::parameter::Parameter;
-use crate::transformers::{class_defaults, class_has, classes_with};
+use crate::parameters::Parameter;
+use crate::parameters::transformers::{class_defaults, class_has, classes_with};
 use crate::value::ParameterValue;
 
 /// The place of a hyperparameter in the configuration of a model type: one that its configuration

@@ -8,16 +8,16 @@ use ggmill_core::{Shape, ValueType};
 use serde_json::Value as Json;
 
 use super::places;
-use crate::architecture::{Architecture, CheckpointKind};
-use crate::config::Config;
-use crate::declared::IMPLICIT;
-use crate::entries::{Entries, read};
-use crate::expression::{Expression, Parameters, Purpose, Scope, Unknowns};
-use crate::facts::CheckpointFacts;
-use crate::key_template::KeyTemplate;
-use crate::parameter::{FilePlace, Parameter, ParameterSource as _};
-use crate::schema::RawStage;
-use crate::tensor::TensorGroup;
+use crate::data::schema::RawStage;
+use crate::description::architecture::{Architecture, CheckpointKind};
+use crate::description::tensor::TensorGroup;
+use crate::language::expression::{Expression, Parameters, Purpose, Scope, Unknowns};
+use crate::language::facts::CheckpointFacts;
+use crate::parameters::config::Config;
+use crate::parameters::declared::IMPLICIT;
+use crate::parameters::entries::{Entries, read};
+use crate::parameters::key_template::KeyTemplate;
+use crate::parameters::{FilePlace, Parameter, ParameterSource as _};
 use crate::value::ParameterValue as Value;
 
 /// The metadata of a file as values of hyperparameters.
