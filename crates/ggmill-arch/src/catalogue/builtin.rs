@@ -1,4 +1,4 @@
-//! The descriptions compiled in, each read when it is first asked for. The build script lists them.
+//! The built-in descriptions, which the build script lists. Each one is decoded when it is first used.
 
 use std::sync::OnceLock;
 
@@ -9,7 +9,7 @@ use crate::description::architecture::Architecture;
 use crate::description::include::Parts;
 use crate::error::Result;
 
-/// A description as it is compiled in.
+/// A built-in description.
 struct Builtin {
     name: &'static str,
     coded: &'static [u8],
@@ -22,14 +22,14 @@ impl Builtin {
     }
 }
 
-// `BUILTIN`, `PROJECTORS`, `PARTS` and `PROGRAMS`: a line for each TOML file of data/architectures,
-// data/projectors and data/parts, and each Python file of data/architectures. Beside the descriptions, in the same order, so that what a program does not ask
-// for is not in it: `BUILTIN_MARKS` and `PROJECTORS_MARKS` are what tells the checkpoints each is
-// for, classes, model types and places in a configuration; `BUILTIN_TEXTS` are the texts.
+// `BUILTIN`, `PROJECTORS` and `PARTS` have an entry per TOML file in data/architectures, data/projectors
+// and data/parts; `PROGRAMS` has an entry per Python file in data/architectures. `BUILTIN_MARKS` and
+// `PROJECTORS_MARKS` are the classes, model types and paths that identify checkpoints, in the same order;
+// `BUILTIN_TEXTS` are the texts. They are separate statics, so that the linker drops unused ones.
 include!(concat!(env!("OUT_DIR"), "/builtin.rs"));
 
 impl Builtin {
-    // Tests understand every description and check its graph.
+    // Tests parse every description and check its graph.
     fn get(&'static self) -> &'static Architecture {
         let read = || {
             let raw = Coded::decode(&mut compiled::input(self.coded));
@@ -41,7 +41,7 @@ impl Builtin {
     }
 }
 
-/// The parts that come with this library.
+/// The built-in parts.
 pub(crate) struct BuiltinParts;
 
 impl Parts for BuiltinParts {
@@ -62,7 +62,7 @@ impl Parts for BuiltinParts {
     }
 }
 
-/// A caller's parts, and behind them those that come with this library.
+/// The caller's parts, followed by the built-in ones.
 struct AllParts<'a>(&'a [(&'a str, &'a str)]);
 
 impl Parts for AllParts<'_> {
@@ -82,11 +82,11 @@ impl Parts for AllParts<'_> {
 }
 
 impl Architecture {
-    /// Reads a description. Everything that does not depend on a checkpoint is checked: the schema,
-    /// the expressions and the names in them, roles, types, and the shapes in the computation graph.
+    /// Parses a description and checks everything that does not depend on a checkpoint: the schema,
+    /// expressions and the names in them, roles, types, and the shapes in the computation graph.
     ///
-    /// Time grows with the length of the description and its logarithm; a computation graph is
-    /// checked on at most some thousand made-up models.
+    /// Takes O(*n* log *n*) time in the length of the description; the computation graph is checked on
+    /// at most a few thousand generated models.
     ///
     /// ```
     /// use ggmill_arch::Architecture;
@@ -97,20 +97,20 @@ impl Architecture {
         Self::parse_with_parts(toml, &[])
     }
 
-    /// Reads a description whose computation graphs have a source file of their own.
+    /// Parses a description whose computation graphs are in a separate source file.
     ///
     /// Errors in the source begin with its line and column.
     pub fn parse_with_source(toml: &str, source: &str) -> Result<Self> {
         Self::parse_files(toml, Some(source), &[])
     }
 
-    /// Reads a description that may include parts of the caller's, name and text of each; they go
-    /// before those that come with this library.
+    /// Parses a description that may include parts of the caller, given as pairs of name and text. They
+    /// take precedence over built-in parts.
     pub fn parse_with_parts(toml: &str, parts: &[(&str, &str)]) -> Result<Self> {
         Self::parse_files(toml, None, parts)
     }
 
-    /// Reads the files of a description: the tables, the source of the graphs, and parts.
+    /// Parses a description from its tables, the source of its graphs, and parts.
     pub(crate) fn parse_files(
         toml: &str,
         source: Option<&str>,
@@ -121,14 +121,14 @@ impl Architecture {
         Ok(architecture)
     }
 
-    /// The descriptions that come with this library. All of them are read; one by name is read
-    /// alone.
+    /// Returns all built-in descriptions. Iterating decodes all of them; [`builtin`](Self::builtin)
+    /// decodes only one.
     pub fn builtins() -> impl Iterator<Item = &'static Self> {
         BUILTIN.iter().map(Builtin::get)
     }
 
-    /// The built-in descriptions that may be for a checkpoint of these classes, of this model type,
-    /// or with these places in its configuration. Only they are read.
+    /// Returns the built-in descriptions that may be for a checkpoint with these classes, model type or
+    /// configuration paths. Decodes only these.
     pub(crate) fn builtins_marked(
         projectors: bool,
         is_mark: impl Fn(&str) -> bool,
@@ -139,19 +139,20 @@ impl Architecture {
         all.iter().zip(marks).filter(move |(_, marks)| has(marks)).map(|(all, _)| all.get())
     }
 
-    /// The built-in descriptions of projectors: the files beside a model that turn images and sound
-    /// into its input. All are of the architecture `clip`; a checkpoint's class tells which it has.
+    /// Returns the built-in descriptions of projectors, which turn images and sound into input of a
+    /// language model. All have the architecture `clip`; the class of a checkpoint determines the
+    /// description.
     pub fn projectors() -> impl ExactSizeIterator<Item = &'static Self> {
         PROJECTORS.iter().map(Builtin::get)
     }
 
-    /// The built-in description of the architecture with this name.
+    /// Returns the built-in description of the architecture with this name.
     pub fn builtin(name: &str) -> Option<&'static Self> {
         BUILTIN.iter().find(|builtin| builtin.name == name).map(Builtin::get)
     }
 
-    /// Returns the text of the built-in description with this name, in TOML with the source of its
-    /// computation graphs: to read, or as the start of a new description.
+    /// Returns the TOML text of the built-in description with this name, including the source of its
+    /// computation graphs.
     ///
     /// ```
     /// use ggmill_arch::Architecture;
@@ -164,7 +165,7 @@ impl Architecture {
         BUILTIN_TEXTS.get(place).copied()
     }
 
-    /// The names of the built-in descriptions.
+    /// Returns the names of all built-in descriptions.
     pub fn builtin_names() -> impl ExactSizeIterator<Item = &'static str> {
         BUILTIN.iter().map(|builtin| builtin.name)
     }
@@ -191,9 +192,9 @@ mod tests {
         assert!(checked >= 10, "{checked}");
     }
 
-    /// The build script checks only that the files are TOML with known fields.
+    /// The build script checks only that the files are TOML with valid fields.
     #[test]
-    fn every_file_describes_what_its_name_says() {
+    fn every_description_is_named_after_its_file() {
         for (directory, is_projector) in [("architectures", false), ("projectors", true)] {
             let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(directory);
             for file in fs::read_dir(data).unwrap() {
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn every_description_beside_the_source_is_built_in() {
+    fn every_description_file_is_built_in() {
         let files =
             fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("data/architectures")).unwrap();
         let mut names: Vec<_> = files
@@ -230,10 +231,10 @@ mod tests {
         assert!(Architecture::projectors().all(Architecture::is_projector));
     }
 
-    /// The parts, with what finished files need of them alone.
-    struct OfFiles;
+    /// The parts, reduced to what existing files need.
+    struct PartsForFiles;
 
-    impl Parts for OfFiles {
+    impl Parts for PartsForFiles {
         fn names(&self) -> Vec<&str> {
             PARTS.iter().map(|(name, _)| *name).collect()
         }
@@ -250,20 +251,20 @@ mod tests {
         }
     }
 
-    /// A build without checkpoints reads the hyperparameters of files as any other.
+    /// A build without checkpoints reads the same hyperparameters from files.
     #[test]
-    fn files_are_read_the_same_without_what_only_checkpoints_need() {
+    fn files_are_read_without_checkpoint_sections() {
         for Builtin { name, coded, .. } in &BUILTIN {
             let mut raw = RawArchitecture::decode(&mut compiled::input(coded));
             keep_what_files_need(&mut raw.parameters, &mut raw.keys);
-            let less = Architecture::of_raw(raw, &OfFiles).unwrap();
+            let less = Architecture::of_raw(raw, &PartsForFiles).unwrap();
             let whole = Architecture::builtin(name).unwrap();
             let numbers = |of: &Architecture| {
                 let mut numbers: Vec<_> = of
                     .outline_parameters()
                     .map(|one| format!("{} {:?} {:?}", one.name, one.keys, one.default))
                     .collect();
-                // Those that defaults use come first, and fewer defaults are left.
+                // The order depends on the defaults, of which fewer remain.
                 numbers.sort_unstable();
                 numbers
             };
@@ -271,10 +272,9 @@ mod tests {
         }
     }
 
-    /// What is compiled in is what the texts say, to the last byte.
     #[test]
-    fn descriptions_are_coded_and_decoded_without_a_change() {
-        // Without their part of checkpoints they are less than their texts.
+    fn decoded_descriptions_equal_their_files() {
+        // Without checkpoints, only a part of a description is encoded.
         if !crate::data::coded::CHECKPOINTS {
             return;
         }

@@ -3,10 +3,10 @@
 use crate::description::architecture::Architecture;
 use crate::error::{Error, Result};
 
-/// Text files of descriptions, by their paths in a directory with `/` between names: an
-/// architecture in each TOML file, the source of its computation graphs in the file of the same name
-/// with the ending `py`, and the parts that they include in `parts`. Where there are directories
-/// `architectures` and `projectors`, the descriptions are in them, otherwise beside `parts`.
+/// The text files of descriptions, by path relative to a directory. Each TOML file is an architecture,
+/// the Python file with the same stem is the source of its computation graphs, and the directory
+/// `parts` contains the parts that they include. If there are directories `architectures` and
+/// `projectors`, the descriptions are in them, otherwise in the directory itself.
 ///
 /// ```
 /// use ggmill_arch::{Architecture, DescriptionFiles};
@@ -23,27 +23,27 @@ pub struct DescriptionFiles {
 }
 
 impl DescriptionFiles {
-    /// The directories that files are looked for in, the whole one first.
+    /// The directories that may contain files; the empty one is the directory itself.
     pub const DIRECTORIES: [&'static str; 4] = ["", "architectures", "projectors", "parts"];
 
-    /// No files yet.
+    /// Returns an empty collection.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns `true` if the file of this path has a place among the descriptions.
+    /// Returns `true` for the path of a description, a source or a part.
     pub fn takes(path: &str) -> bool {
         let (directory, name) = split(path);
         let is_source = has_extension(name, "py") && directory != "parts";
         Self::DIRECTORIES.contains(&directory) && (has_extension(name, "toml") || is_source)
     }
 
-    /// Adds a file. One without a place is ignored.
+    /// Adds a file. Other files are ignored.
     pub fn add(&mut self, path: impl Into<String>, text: impl Into<String>) {
         self.files.push((path.into(), text.into()));
     }
 
-    /// The descriptions, in the order of their paths. Fails with the path of one that is wrong.
+    /// Parses the descriptions in the order of their paths. The error has the path of the invalid one.
     pub fn parse(mut self) -> core::result::Result<Vec<Architecture>, (String, Error)> {
         self.files.sort();
         let in_directory = |wanted: &'static str| {
@@ -74,7 +74,7 @@ fn has_extension(path: &str, extension: &str) -> bool {
     std::path::Path::new(path).extension().is_some_and(|found| found == extension)
 }
 
-/// The directory and the name of a path.
+/// Splits a path into directory and file name.
 fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }

@@ -1,4 +1,4 @@
-//! All descriptions at hand, and which one a checkpoint needs.
+//! The catalogue of descriptions, and the lookup by checkpoint.
 
 pub(crate) mod builtin;
 pub(crate) mod directory;
@@ -14,8 +14,8 @@ use crate::error::{Error, ErrorKind, Result, quoted};
 use crate::parameters::config::{Config, json_type};
 use crate::reference::refused::reason;
 
-/// The built-in descriptions and those a user adds. A user's goes before a built-in one for the
-/// same checkpoint or name.
+/// The built-in descriptions and descriptions that a user adds. A user's description takes precedence
+/// over a built-in one for the same checkpoint or name.
 ///
 /// ```
 /// use ggmill_arch::Catalogue;
@@ -31,12 +31,12 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// The built-in descriptions.
+    /// Returns a catalogue of the built-in descriptions.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a description, before all that exist.
+    /// Adds a description with precedence over all others.
     #[must_use]
     pub fn with(mut self, architecture: Architecture) -> Self {
         let added =
@@ -45,7 +45,7 @@ impl Catalogue {
         self
     }
 
-    /// Every description of a model, the one added last first.
+    /// Returns all descriptions of models in order of precedence.
     pub fn architectures(&self) -> impl Iterator<Item = &Architecture> {
         self.added
             .iter()
@@ -53,13 +53,13 @@ impl Catalogue {
             .chain(Architecture::builtins().map(|builtin| -> &Architecture { builtin }))
     }
 
-    /// Every description of a projector, the one added last first.
+    /// Returns all descriptions of projectors in order of precedence.
     pub fn projectors(&self) -> impl Iterator<Item = &Architecture> {
         let builtins = Architecture::projectors().map(|builtin| -> &Architecture { builtin });
         self.added_projectors.iter().rev().chain(builtins)
     }
 
-    /// The descriptions that may be for a checkpoint with this configuration.
+    /// Returns the descriptions that may be for a checkpoint with this configuration.
     fn marked(&self, config: &Config<'_>, projectors: bool) -> impl Iterator<Item = &Architecture> {
         let names = [config.class(), config.whole_class(), config.model_type()];
         let is_mark = move |mark: &str| names.contains(&Some(mark)) || config.has(mark);
@@ -69,7 +69,7 @@ impl Catalogue {
         added.chain(builtins.map(|builtin| -> &Architecture { builtin }))
     }
 
-    /// The description of the architecture with this name.
+    /// Returns the description of the architecture with this name.
     pub fn by_name(&self, name: &str) -> Option<&Architecture> {
         self.added
             .iter()
@@ -78,7 +78,7 @@ impl Catalogue {
             .or_else(|| Architecture::builtin(name))
     }
 
-    /// The description of the architecture that the metadata of a file names.
+    /// Returns the description of the architecture that `general.architecture` names.
     ///
     /// ```
     /// # let mut metadata = ggmill_core::MetadataBuf::new();
@@ -95,15 +95,14 @@ impl Catalogue {
         self.by_name(metadata.str(keys::GENERAL_ARCHITECTURE).ok()?)
     }
 
-    /// The description for a checkpoint, from its `config.json`: by the first class in
-    /// `architectures`, or by `model_type` when no class is named.
+    /// Returns the description for a checkpoint with this `config.json`: by the first class in
+    /// `architectures`, or by `model_type` if it names no class.
     pub fn for_checkpoint(&self, config: &Json) -> Result<&Architecture> {
         self.of_checkpoint(config, false)
     }
 
-    /// The description of the projector that a checkpoint has beside its language model, from its
-    /// `config.json`: by the class of its vision tower where that names one, else by that of the
-    /// whole.
+    /// Returns the description of the projector of a multimodal checkpoint with this `config.json`: by
+    /// the class of its vision tower if it names one, or else by the class of the model.
     ///
     /// ```
     /// use ggmill_arch::Catalogue;
@@ -135,7 +134,7 @@ impl Catalogue {
                 architecture.checkpoint_kind(&config).is_some_and(|kind| kind.whole == is_whole)
             })
         };
-        // A description for the class of the whole goes before one for that of a part.
+        // A description for the top-level class takes precedence over one for a section's class.
         let found = known(true).or_else(|| known(false));
         found.ok_or_else(|| {
             if let Some(class) = config.class().filter(|_| projector && !has_towers(whole))
@@ -169,10 +168,10 @@ impl Catalogue {
         })
     }
 
-    /// The classes whose names are nearest to this one, and the number of all.
+    /// Returns the most similar known class names, as a sentence with the number of all classes.
     fn nearest(&self, wanted: &str, projector: bool) -> String {
         const NAMED: usize = 3;
-        /// Bytes of a name that are compared: no class has more, and a file can have any number.
+        /// The maximum compared length of a name: no class name is longer, but an untrusted one may be.
         const COMPARED: usize = 96;
         let wanted = wanted.as_bytes();
         let wanted = wanted.get(..COMPARED).unwrap_or(wanted);
@@ -194,7 +193,7 @@ impl Catalogue {
     }
 }
 
-/// Whether a configuration has numbers of something that sees or hears.
+/// Returns `true` if a configuration has members for images or audio.
 fn has_towers(config: &Json) -> bool {
     const WORDS: [&str; 4] = ["vision", "visual", "image", "audio"];
     let members = config.as_object().into_iter().flatten();
@@ -203,17 +202,17 @@ fn has_towers(config: &Json) -> bool {
         .any(|(name, _)| WORDS.iter().any(|word| name.contains(word)))
 }
 
-/// Lookups that parse only the built-in descriptions they return: all of them together take a second in
-/// a debug build.
+/// Lookups that decode only the built-in descriptions that they return: decoding all of them takes a second
+/// in a debug build.
 impl Catalogue {
-    /// Returns the names of the descriptions of models, the one added last first.
+    /// Returns the names of the descriptions of models in order of precedence.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let builtins = Architecture::builtin_names().map(|name| -> &str { name });
         self.added.iter().rev().map(Architecture::name).chain(builtins)
     }
 
-    /// Returns the descriptions of models that have a checkpoint class which `is_class` accepts, each
-    /// with this class, in the order of [`architectures`](Self::architectures).
+    /// Returns the descriptions of models with a checkpoint class that `is_class` accepts, each with
+    /// this class, in order of precedence.
     pub fn by_class(
         &self,
         is_class: impl Fn(&str) -> bool + Copy,

@@ -1,4 +1,4 @@
-//! First drafts of descriptions, for checkpoints of a class without one.
+//! First drafts of descriptions, for checkpoint classes without one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -15,16 +15,16 @@ use crate::error::{Error, ErrorKind};
 use crate::parameters::config::Config;
 use crate::resolve::Resolved;
 
-/// The tensors of a checkpoint that are compared: a file can have any number.
+/// The maximum number of checkpoint tensors that are compared: a file can have any number.
 const MAX_NAMES: usize = 20_000;
-/// The tensors of all descriptions together that they are compared with: a configuration can ask for
-/// any number.
+/// The maximum number of tensors of all descriptions together that are compared: a configuration can
+/// ask for any number.
 const MAX_TENSORS: usize = 1 << 18;
-/// The bytes of a class name that are compared: a file can have any number.
+/// The maximum compared length of a class name, in bytes: a file can have any length.
 const MAX_CLASS: usize = 96;
-/// The lines of one list in the comments.
+/// The maximum number of lines of a list in the comments.
 const MAX_LISTED: usize = 60;
-/// Hyperparameters that dimensions are compared with, alone and in pairs.
+/// The maximum number of hyperparameters that dimensions are compared with.
 const MAX_SYMBOLS: usize = 256;
 
 /// A first draft of a description.
@@ -33,22 +33,23 @@ const MAX_SYMBOLS: usize = 256;
 pub struct StartingDescription {
     /// The class of the checkpoint, or its model type if it names none.
     pub class: String,
-    /// The name of the architecture that it is derived from.
+    /// The name of the architecture that the draft is derived from.
     pub nearest: String,
-    /// The description, in TOML: that of the nearest architecture for this class, after comments that
-    /// list what is left to decide.
+    /// The description in TOML: the nearest architecture's, for this class, after comments that list
+    /// what remains to be decided.
     pub text: String,
 }
 
-/// How well a description fits a checkpoint.
+/// A description and how well it fits a checkpoint.
 struct Candidate<'a> {
-    /// The edit distance between the class and the nearest class of the description.
+    /// The edit distance between the class and the most similar class of the description.
     spelling: usize,
     architecture: &'a Architecture,
-    /// The tensors on one side only, or why the description cannot be applied.
+    /// The differences in tensor names, or the reason why the description cannot be applied.
     fit: Result<Misfit<'a>, Error>,
 }
 
+/// The differences between the tensor names of a checkpoint and of a description.
 struct Misfit<'a> {
     /// Patterns of names of the checkpoint that the description does not have.
     unknown: BTreeSet<String>,
@@ -58,7 +59,7 @@ struct Misfit<'a> {
     resolved: Resolved<'a>,
 }
 
-/// Beyond this distance, the spelling of a class says nothing.
+/// The edit distance from which on the spelling of a class is irrelevant.
 const UNLIKE: usize = 4;
 
 impl Catalogue {
@@ -142,7 +143,7 @@ fn started(
 }
 
 impl Candidate<'_> {
-    /// Orders candidates: by the tensors on one side only, then by the spelling of the class.
+    /// Returns the sort key: the number of different tensor names, then the spelling of the class.
     fn order(&self) -> (bool, usize, usize) {
         let wrong = match &self.fit {
             Ok(fit) if fit.known > 0 => Some(fit.unknown.len().saturating_add(fit.missing.len())),
@@ -151,7 +152,7 @@ impl Candidate<'_> {
         (wrong.is_none(), wrong.unwrap_or(0), self.spelling)
     }
 
-    /// Returns the comments at the beginning of the draft: what is left to decide.
+    /// Returns the comments at the beginning of the draft.
     fn comments(&self, class: &str, config: &Json, tensors: &[(&str, Shape)]) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.
@@ -205,8 +206,8 @@ impl Candidate<'_> {
     }
 }
 
-/// Returns the members of a configuration that a description does not read, with their values. Leaves
-/// out names of classes and files, training, and tokens.
+/// Returns the members of a configuration that a description does not read, with their values, except
+/// names of classes and files, training options, and tokens.
 fn unread_members(architecture: &Architecture, config: &Json) -> Vec<String> {
     const IRRELEVANT: [&str; 14] = [
         "architectures",
@@ -248,7 +249,7 @@ fn unread_members(architecture: &Architecture, config: &Json) -> Vec<String> {
         .collect()
 }
 
-/// Returns text from a file with spaces in place of control characters, fit for a comment.
+/// Replaces control characters by spaces, for use in a comment.
 fn commented(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
@@ -267,15 +268,15 @@ fn list(text: &mut String, heading: &str, lines: impl ExactSizeIterator<Item = S
     }
 }
 
-/// Tensors of a checkpoint whose names differ in numbers only.
+/// Checkpoint tensors whose names differ only in numbers.
 struct Pattern {
     /// For each number in the name, the values that it has.
     numbers: Vec<BTreeSet<u64>>,
     shape: Shape,
 }
 
-/// Appends tensors that are not described as groups of a description: a line for each name, with the
-/// shape in terms of `symbols`.
+/// Appends undescribed tensors as groups of a description: a line per name, with the shape in terms of
+/// `symbols`.
 fn list_tensors(text: &mut String, tensors: &[(&str, Shape)], symbols: &[(String, u64)]) {
     let mut patterns: BTreeMap<String, Pattern> = BTreeMap::new();
     for &(name, shape) in tensors {
@@ -305,8 +306,8 @@ fn list_tensors(text: &mut String, tensors: &[(&str, Shape)], symbols: &[(String
     list(text, "Tensors of the checkpoint that are not described", lines.into_iter());
 }
 
-/// Returns a name with `{bid}` for the first number between its dots, `{expert}` for the second and
-/// `{}` for others, and these numbers.
+/// Returns a name with `{bid}` for its first numeric component, `{expert}` for the second and `{}` for
+/// others, and these numbers.
 fn pattern(name: &str) -> (String, Vec<u64>) {
     let mut numbers = Vec::new();
     let parts: Vec<&str> = name
@@ -325,7 +326,7 @@ fn pattern(name: &str) -> (String, Vec<u64>) {
     (parts.join("."), numbers)
 }
 
-/// Returns the line of a description for tensors of a checkpoint.
+/// Returns the line of a description for checkpoint tensors.
 fn described(pattern: &str, found: &Pattern, symbols: &[(String, u64)]) -> String {
     let rest = pattern.split_once("{bid}.").map_or(pattern, |(_, rest)| rest);
     let rest = rest.strip_prefix("model.").unwrap_or(rest);
@@ -353,7 +354,7 @@ fn described(pattern: &str, found: &Pattern, symbols: &[(String, u64)]) -> Strin
     )
 }
 
-/// Returns a dimension as a hyperparameter or the product of two that have this value, else as a
+/// Returns a dimension as a hyperparameter, or as a product of two, with this value, or else as a
 /// number.
 fn solved(size: u64, symbols: &[(String, u64)]) -> String {
     if size <= 1 {
@@ -363,7 +364,7 @@ fn solved(size: u64, symbols: &[(String, u64)]) -> String {
     if let Some((name, _)) = symbols().find(|(_, value)| *value == size) {
         return name.clone();
     }
-    // A product of unrelated numbers says nothing: one is the number of something.
+    // Only products with a number of heads are plausible.
     for (count, left) in symbols().filter(|(name, _)| name.contains("head")) {
         let other = size.checked_div(*left).filter(|_| size.checked_rem(*left) == Some(0));
         let right = symbols().find(|(name, value)| Some(*value) == other && name != count);
@@ -374,15 +375,15 @@ fn solved(size: u64, symbols: &[(String, u64)]) -> String {
     size.to_string()
 }
 
-/// Returns the edit distance between a class and the nearest class of an architecture; `None` if it
-/// has none.
+/// Returns the edit distance between a class and the most similar class of an architecture; `None` if
+/// it has no classes.
 fn spelling(architecture: &Architecture, class: &str) -> Option<usize> {
     let class = class.as_bytes();
     let class = class.get(..MAX_CLASS).unwrap_or(class);
     architecture.checkpoint_classes().map(|known| distance(known.as_bytes(), class)).min()
 }
 
-/// Compares the names of a checkpoint with those that it would have as one of the architecture.
+/// Compares the names of a checkpoint with the names that the architecture's checkpoints have.
 fn misfit<'a>(
     architecture: &'a Architecture,
     config: &Json,
@@ -427,8 +428,8 @@ fn compare<'a>(resolved: Resolved<'a>, tensors: &[(&str, Shape)]) -> Misfit<'a> 
     Misfit { unknown, missing, known, resolved }
 }
 
-/// The text of a description with one kind of checkpoint, of this class, in place of its own. What
-/// the first of them says otherwise stays.
+/// Replaces the checkpoint kinds of a description by one for this class, which keeps the other fields
+/// of the first kind.
 fn for_class(text: &str, class: &str, is_class: bool) -> String {
     let name = quoted_list(class);
     let mut own = format!("[[checkpoint]]\nclasses = {}\n", if is_class { &name } else { "[]" });
@@ -436,7 +437,7 @@ fn for_class(text: &str, class: &str, is_class: bool) -> String {
         let _ = writeln!(own, "model_types = {name}");
     }
     let (mut out, mut kinds, mut is_within) = (String::new(), 0usize, false);
-    // The brackets open in a value that goes over several lines, and whether it is left out.
+    // The number of open brackets in a multi-line value, and whether the value is omitted.
     let (mut open, mut is_left_out) = (0usize, false);
     for line in text.lines() {
         let statement = line.trim_start();
@@ -461,7 +462,7 @@ fn for_class(text: &str, class: &str, is_class: bool) -> String {
         }
         open = depth(open, statement);
         if !is_left_out {
-            // The section that follows the kinds stands apart from them.
+            // Separates the section after the kinds with an empty line.
             if statement.starts_with('[') && !is_within && kinds > 0 && !out.ends_with("\n\n") {
                 out.push('\n');
             }
@@ -472,7 +473,7 @@ fn for_class(text: &str, class: &str, is_class: bool) -> String {
     out
 }
 
-/// A list of one string, with escapes that JSON and TOML share: what is printed has no control
+/// Returns a list of one string with escapes that are valid in JSON and TOML, without control
 /// characters.
 fn quoted_list(text: &str) -> String {
     let mut out = String::new();
@@ -487,7 +488,7 @@ fn quoted_list(text: &str) -> String {
     out
 }
 
-/// How many brackets are open after a line, outside of strings and comments.
+/// Returns the number of open brackets after a line, ignoring strings and comments.
 fn depth(mut open: usize, line: &str) -> usize {
     // Headers open and close theirs on one line.
     let mut quote = None;
@@ -508,10 +509,9 @@ fn depth(mut open: usize, line: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// Of every built-in description that is for checkpoints, the one for another class can be read,
-    /// and is for that class alone.
+    /// The draft for another class can be parsed, and has only this class.
     #[test]
-    fn every_description_can_be_one_to_begin_with() {
+    fn every_description_can_be_a_draft() {
         let step = if ggmill_testdata::is_long() { 1 } else { 5 };
         let mut count = 0;
         let all = Architecture::builtins()
@@ -535,7 +535,7 @@ mod tests {
 
     /// A configuration can ask for any number of tensors.
     #[test]
-    fn a_hostile_configuration_is_compared_within_bounds() {
+    fn comparison_with_a_hostile_configuration_is_bounded() {
         // The limit is 2^18; a tenth of the time is enough to see that it is one.
         let left = if ggmill_testdata::is_long() { MAX_TENSORS } else { 1 << 14 };
         let config = json!({
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_checkpoint_has_more_and_lacks_is_listed() {
+    fn unknown_and_missing_tensors_are_listed() {
         let config = json!({
             "architectures": ["NewForCausalLM"], "vocab_size": 512, "num_hidden_layers": 2,
             "hidden_size": 64, "intermediate_size": 172, "num_attention_heads": 8,

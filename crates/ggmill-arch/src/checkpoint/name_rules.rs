@@ -1,4 +1,5 @@
-//! Renaming rules that are applied to checkpoint names before tensors are looked up.
+//! Rules for the tensor names of a checkpoint: replacements, ignored tensors, tensors that must be
+//! zero.
 
 use core::cell::Cell;
 use std::sync::Arc;
@@ -10,8 +11,8 @@ use crate::language::pattern::{Glob, Template, leading_number};
 use crate::language::terms::optional;
 use crate::value::ParameterValue;
 
-/// How the names of one checkpoint's tensors are read: what is replaced in them, which tensors are
-/// not needed, and which must be zero.
+/// The rules for the tensor names of one checkpoint: replacements, tensors that are not needed, and
+/// tensors that must be zero.
 ///
 /// ```
 /// use ggmill_arch::Architecture;
@@ -24,23 +25,23 @@ use crate::value::ParameterValue;
 #[derive(Clone, Debug, Default)]
 pub struct NameRules {
     ignore: Arc<[Ignored]>,
-    /// Where there are any, all other tensors are not needed.
+    /// If there are any, all tensors that match none are not needed.
     only: Arc<[Glob]>,
-    /// What conditions are about.
+    /// The hyperparameters that conditions use.
     parameters: Arc<[(Box<str>, ParameterValue)]>,
     zeros: Vec<Glob>,
     renames: Vec<Rename>,
 }
 
 impl NameRules {
-    /// The name that the description goes by for a tensor of this name.
+    /// Returns the name of a checkpoint tensor in the description: with all replacements.
     pub fn renamed(&self, name: &str) -> String {
         let apply = |name: String, rename: &Rename| rename.apply(&name).unwrap_or(name);
         self.renames.iter().fold(name.to_owned(), apply)
     }
 
-    /// The name in a checkpoint of a tensor that the description has by this name: the way back from
-    /// [`renamed`](Self::renamed), for replacements that checkpoints always need.
+    /// Returns the checkpoint name of a tensor in the description: the inverse of
+    /// [`renamed`](Self::renamed), for replacements that apply to all checkpoints.
     pub fn original(&self, name: &str) -> String {
         let mut original = name.to_owned();
         for rename in self.renames.iter().rev().filter(|rename| rename.always) {
@@ -53,7 +54,7 @@ impl NameRules {
         original
     }
 
-    /// Whether a tensor is known and not needed.
+    /// Returns `true` if a tensor is known and not needed.
     pub fn ignores(&self, name: &str) -> bool {
         let fuel = Cell::new(Scope::FUEL);
         let scope = Scope::new(&self.parameters, &fuel);
@@ -61,23 +62,23 @@ impl NameRules {
         is_left_out || self.ignore.iter().any(|ignored| ignored.matches(name, &scope))
     }
 
-    /// Whether a tensor must have zeros alone, and is left out then.
+    /// Returns `true` if a tensor must contain only zeros and is then omitted.
     pub fn must_be_zero(&self, name: &str) -> bool {
         self.zeros.iter().any(|glob| glob.matches(name))
     }
 }
 
-/// A text that is replaced in names.
+/// A replacement in names.
 #[derive(Clone, Debug)]
 struct Rename {
     find: Box<str>,
     with: Box<str>,
     place: Place,
-    /// Whether checkpoints always have the text that is replaced.
+    /// If true, all checkpoints have the replaced text.
     always: bool,
 }
 
-/// Where in a name a text is looked for.
+/// The places in a name that a replacement applies to.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Beginning,
@@ -86,7 +87,7 @@ enum Place {
 }
 
 impl Rename {
-    /// The name with the text replaced; `None` where it does not have it.
+    /// Returns the name with the replacement; `None` if it does not apply.
     fn apply(&self, name: &str) -> Option<String> {
         let (find, with) = (&*self.find, &*self.with);
         match self.place {
@@ -96,7 +97,7 @@ impl Rename {
         }
     }
 
-    /// The name before the text was replaced; `None` where it does not have the replacement.
+    /// Returns the name before the replacement; `None` if it does not contain the new text.
     fn undone(&self, name: &str) -> Option<String> {
         let (find, with) = (&*self.find, &*self.with);
         match self.place {
@@ -109,11 +110,11 @@ impl Rename {
     }
 }
 
-/// A replacement as a description writes it.
+/// A replacement in a description.
 #[derive(Clone, Debug)]
 struct RenameTemplate {
     find: Template,
-    /// The replacement; `None` for no text.
+    /// The new text; `None` if it is empty.
     with: Option<Template>,
     place: Place,
     repeat: Option<Loop>,
@@ -170,11 +171,11 @@ impl RenameTemplate {
     }
 }
 
-/// Replacements that one loop makes.
+/// The maximum number of replacements of a loop.
 const MAX_RENAMES: u64 = 1 << 10;
 
-/// Tensors that are not needed: a pattern in which `*` is any text and `{n}` a number, which the
-/// condition may ask for.
+/// Tensors that are not needed: a pattern in which `*` matches any text and `{n}` a number, which the
+/// condition can use.
 #[derive(Clone, Debug)]
 struct Ignored {
     glob: Glob,
@@ -182,17 +183,17 @@ struct Ignored {
     when: Option<Expression>,
 }
 
-/// The place of the number in a pattern.
+/// The number in a pattern.
 #[derive(Clone, Debug)]
 struct Numbered {
     before: Box<str>,
     variable: Box<str>,
-    /// What follows the number, up to the next `*`.
+    /// The text between the number and the next `*`.
     after: Box<str>,
 }
 
 impl Numbered {
-    /// The number that a name has there.
+    /// Returns the number in a name.
     fn of(&self, name: &str) -> Option<u64> {
         let rest = name.strip_prefix(&*self.before)?;
         let (digits, rest) = leading_number(rest)?;
@@ -221,7 +222,7 @@ impl Ignored {
         Ok(Self { glob: Glob::new(&pattern), number, when })
     }
 
-    /// Whether a tensor of this name is not needed, for a model of these numbers.
+    /// Returns `true` if a tensor is not needed for these hyperparameters.
     fn matches(&self, name: &str, scope: &Scope<'_>) -> bool {
         let holds = |scope: &Scope<'_>| {
             let when = self.when.as_ref();
@@ -239,7 +240,7 @@ impl Ignored {
     }
 }
 
-/// The rules as a description writes them, each with its condition.
+/// The rules in a description, with conditions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NameRuleTemplates {
     ignore: Arc<[Ignored]>,
@@ -278,14 +279,14 @@ impl NameRuleTemplates {
         })
     }
 
-    /// The same without the replacements that are repeated, whose numbers may depend on the tensors
-    /// of a checkpoint.
+    /// Returns the rules without replacements in loops, whose ranges may depend on the tensors of a
+    /// checkpoint.
     pub(crate) fn without_loops(&self) -> Self {
         let renames = self.renames.iter().filter(|rename| rename.repeat.is_none());
         Self { renames: renames.cloned().collect(), ..self.clone() }
     }
 
-    /// The rules for a model of these numbers.
+    /// Returns the rules for these hyperparameters.
     pub(crate) fn resolve(&self, parameters: &[(Box<str>, ParameterValue)]) -> Result<NameRules> {
         let fuel = Cell::new(Scope::FUEL);
         let scope = Scope::new(parameters, &fuel);

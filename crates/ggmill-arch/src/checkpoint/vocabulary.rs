@@ -1,4 +1,4 @@
-//! Which vocabulary the checkpoints of an architecture have.
+//! The vocabularies of checkpoints, according to descriptions.
 
 use ggmill_core::MetadataBuf;
 use ggmill_core::keys::SPECIAL_TOKENS;
@@ -15,11 +15,12 @@ use crate::limits::{MAX_ENTRIES, MAX_KEYS};
 use crate::parameters::key::Key;
 use crate::parameters::key_template::KeyTemplate;
 
-/// When `add_prefix_space` of `tokenizer_config.json` becomes `tokenizer.ggml.add_space_prefix`.
+/// The stage at which `add_prefix_space` of `tokenizer_config.json` is written as
+/// `tokenizer.ggml.add_space_prefix`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpacePrefix {
-    /// Not at all.
+    /// The key is not written.
     #[default]
     Never,
     /// Before the vocabulary.
@@ -34,21 +35,21 @@ pub enum SpacePrefix {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AddedTokens {
-    /// Texts are as the tokenizer decodes them, with spaces as they are; those that look special
-    /// are control tokens.
+    /// Texts are as the tokenizer decodes them, with spaces normalized. Tokens that look special are
+    /// control tokens.
     #[default]
     Normalized,
-    /// The same without the change of spaces.
+    /// Like [`Normalized`](Self::Normalized), without normalizing spaces.
     Decoded,
-    /// Texts are as they are written; those marked as special are control tokens.
+    /// Texts are unchanged. Tokens that are marked as special are control tokens.
     Plain,
 }
 
 /// A token of a vocabulary.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "a token has an ID and a text, and nothing else")]
+#[expect(clippy::exhaustive_enums, reason = "a token is identified by its ID or its text")]
 pub enum TokenReference {
-    /// The token of this ID.
+    /// The token with this ID.
     Id(u32),
     /// The token with this text.
     Text(String),
@@ -58,23 +59,23 @@ pub enum TokenReference {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct PieceRules {
-    /// The files added tokens are in, in the order they are read: `added_tokens.json`,
+    /// The files with added tokens, in the order in which they are read: `added_tokens.json`,
     /// `tokenizer_config.json`, `tokenizer.json`.
     pub added: Vec<String>,
-    /// Whether the tokens of `added_tokens.json` follow the pieces, whatever their IDs, and there
+    /// If true, the tokens of `added_tokens.json` follow the pieces regardless of their IDs, and there
     /// are no placeholders.
     pub appended: bool,
-    /// The score of added tokens; without it -1000.
+    /// The score of added tokens, by default -1000.
     pub added_score: Option<f32>,
-    /// The score of special ones, where it is another; the unknown token is then one of them.
+    /// The score of special tokens, if it differs. The unknown token is then a special token.
     pub special_score: Option<f32>,
     /// The prefix of unused pieces.
     pub unused_prefix: Option<String>,
-    /// The replacement for the piece that consists of one NUL character.
+    /// The replacement for the piece that is a single NUL character.
     pub nul: Option<String>,
-    /// Whether the model's `add_dummy_prefix` becomes `tokenizer.ggml.add_space_prefix`.
+    /// If true, `add_dummy_prefix` of the model is written as `tokenizer.ggml.add_space_prefix`.
     pub dummy_prefix: bool,
-    /// The ID of the mask token that a fairseq vocabulary lacks.
+    /// The ID of the mask token, which a fairseq vocabulary omits.
     pub mask: Option<u32>,
 }
 
@@ -82,23 +83,23 @@ pub struct PieceRules {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RankRules {
-    /// The file's name.
+    /// The file name.
     pub file: String,
-    /// The special tokens that follow the ranks; `{0..9}` in one stands for each of these numbers.
+    /// The special tokens after the ranks. `{0..9}` in a token is expanded to each of these numbers.
     pub special: Vec<String>,
-    /// The text of the special tokens behind, where `tokenizer_config.json` names no other; `{id}`
-    /// stands for the token ID.
+    /// The text of the reserved tokens that follow, unless `tokenizer_config.json` names them; `{id}`
+    /// is replaced by the token ID.
     pub reserved: Option<String>,
-    /// How many there are.
+    /// The number of reserved tokens.
     pub reserved_count: u32,
-    /// Whether the merges are all pairs of sequences that make a third, as the `transformers`
-    /// library lists them; otherwise one for each sequence, the one that makes it.
+    /// If true, the merges are all pairs of sequences that form a third one, as the `transformers`
+    /// library lists them; otherwise there is one merge per sequence.
     pub all_merges: bool,
 }
 
 impl RankRules {
-    /// A file that lacks nothing: its special tokens are in `tokenizer_config.json`, if there are
-    /// any, and the merges are one for each sequence.
+    /// Returns the rules for a file that needs no additional information: special tokens are in
+    /// `tokenizer_config.json`, and there is one merge per sequence.
     pub fn of_file(file: impl Into<String>) -> Self {
         Self {
             file: file.into(),
@@ -110,48 +111,48 @@ impl RankRules {
     }
 }
 
-/// Which vocabulary a model has, and the metadata keys that follow it.
+/// The vocabulary of a model, and the metadata keys that are written with it.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct VocabularySpec {
-    /// The kinds a checkpoint may have, in the order they are tried: the first whose files are
-    /// present is converted.
+    /// The possible kinds, in the order in which they are tried: the first one whose files are present
+    /// is converted.
     pub kinds: Vec<VocabularyKind>,
-    /// When `add_prefix_space` of `tokenizer_config.json` becomes a key.
+    /// The stage at which `add_prefix_space` of `tokenizer_config.json` is written as a key.
     pub space_prefix: SpacePrefix,
-    /// The number of tokens, where it is not `vocab_size` of the configuration.
+    /// The number of tokens, if it is not `vocab_size` of the configuration.
     pub size: Option<u64>,
-    /// The name of the pre-tokenizer, where it is not recognized.
+    /// The name of the pre-tokenizer, if it cannot be recognized.
     pub pre: Option<String>,
-    /// The name of the vocabulary for a checkpoint that has none.
+    /// The name of the built-in vocabulary for checkpoints without one.
     pub builtin: Option<String>,
-    /// Whether `chat_template.jinja` replaces the template of `tokenizer_config.json`.
+    /// If true, `chat_template.jinja` takes precedence over the template in `tokenizer_config.json`.
     pub template_file_first: bool,
-    /// Whether the template of `tokenizer_config.json` counts.
+    /// If true, the template in `tokenizer_config.json` is used.
     pub template_of_config: bool,
-    /// The name of the chat template for a checkpoint that has none.
+    /// The name of the built-in chat template for checkpoints without one.
     pub builtin_template: Option<String>,
     /// The conversion of added tokens.
     pub added_tokens: AddedTokens,
-    /// Texts of tokens that are control tokens, whatever the checkpoint says.
+    /// Texts of tokens that are always control tokens.
     pub control: Vec<String>,
-    /// Texts of tokens that count as user-defined, whatever the checkpoint says.
+    /// Texts of tokens that are always user-defined.
     pub user_defined: Vec<String>,
-    /// Special tokens by role (`bos`, `eot`), for those the checkpoint does not name.
+    /// Special tokens by role (`bos`, `eot`), for roles that the checkpoint does not define.
     pub special_tokens: Vec<(String, TokenReference)>,
-    /// The same for a checkpoint that names no special token at all.
+    /// Special tokens for checkpoints that define none at all.
     pub special_tokens_if_none: Vec<(String, TokenReference)>,
-    /// The same in place of what the checkpoint says, for those that are in the vocabulary.
+    /// Special tokens that override the checkpoint, if they are in the vocabulary.
     pub replaced_special_tokens: Vec<(String, TokenReference)>,
-    /// The same, written after the vocabulary.
+    /// Special tokens that are written after the vocabulary.
     pub last_special_tokens: Vec<(String, TokenReference)>,
     /// Special rules for a SentencePiece model.
     pub pieces: PieceRules,
-    /// The name of the rank file, and the information that it lacks.
+    /// The rules for a rank file.
     pub ranks: Option<RankRules>,
     /// The keys written before the vocabulary.
     pub keys_before: Vec<Key>,
-    /// The keys written after the vocabulary; they replace what it has set.
+    /// The keys written after the vocabulary, which override its keys.
     pub keys: Vec<Key>,
     /// Special rules for individual kinds.
     pub by_kind: Vec<(VocabularyKind, VocabularyKindSpec)>,
@@ -161,19 +162,18 @@ pub struct VocabularySpec {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct VocabularyKindSpec {
-    /// Whether the checkpoint may have this kind at all.
+    /// If true, the checkpoint may have this kind.
     pub possible: bool,
-    /// The names in `tokenizer_class` of `tokenizer_config.json` that have this kind; any where
-    /// there are none.
+    /// The values of `tokenizer_class` in `tokenizer_config.json` for this kind; any value if empty.
     pub tokenizer_classes: Vec<String>,
     /// The keys written before the vocabulary.
     pub keys_before: Vec<Key>,
-    /// The keys written after it.
+    /// The keys written after the vocabulary.
     pub keys: Vec<Key>,
 }
 
 impl VocabularySpec {
-    /// Sets the keys that come before a vocabulary of this kind.
+    /// Sets the keys that precede a vocabulary of this kind.
     pub fn write_keys_before(&self, kind: VocabularyKind, metadata: &mut MetadataBuf) {
         let of_kind = self.of_kind(kind).map_or(&[][..], |of_kind| &of_kind.keys_before);
         set(self.keys_before.iter().chain(of_kind), metadata);
@@ -185,7 +185,7 @@ impl VocabularySpec {
         set(of_kind.iter().chain(&self.keys), metadata);
     }
 
-    /// Special rules for this kind.
+    /// Returns the special rules for a kind.
     pub fn of_kind(&self, kind: VocabularyKind) -> Option<&VocabularyKindSpec> {
         self.by_kind.iter().find(|(known, _)| *known == kind).map(|(_, of_kind)| of_kind)
     }
@@ -197,10 +197,10 @@ fn set<'a>(keys: impl Iterator<Item = &'a Key>, metadata: &mut MetadataBuf) {
     }
 }
 
-/// The same before a model's numbers are known.
+/// A vocabulary in a description, before hyperparameters are known.
 #[derive(Clone, Debug)]
 pub(crate) struct VocabularyTemplate {
-    /// What no number changes.
+    /// The part that does not depend on hyperparameters.
     pub(crate) spec: VocabularySpec,
     pub(crate) size: Option<Expression>,
     pub(crate) keys_before: Vec<KeyTemplate>,
@@ -208,7 +208,7 @@ pub(crate) struct VocabularyTemplate {
     pub(crate) by_kind: Vec<(VocabularyKind, KindTemplate)>,
 }
 
-/// What is special about one kind, before a model's numbers are known.
+/// The special rules for a kind, before hyperparameters are known.
 #[derive(Clone, Debug)]
 pub(crate) struct KindTemplate {
     pub(crate) when: Expression,
@@ -253,7 +253,7 @@ impl VocabularyTemplate {
     }
 }
 
-/// What of the vocabulary no number changes.
+/// Parses the part of a vocabulary that does not depend on hyperparameters.
 fn fixed(raw: &RawVocabulary) -> Result<VocabularySpec> {
     Ok(VocabularySpec {
         kinds: kinds(&raw.kinds)?,
@@ -344,9 +344,9 @@ fn pieces(raw: &RawPieces) -> Result<PieceRules> {
 }
 
 fn ranks(raw: &RawRanks) -> Result<RankRules> {
-    const MOST: u32 = 1 << 12;
-    if raw.reserved_count > MOST {
-        let message = format!("{} reserved tokens, the limit is {MOST}", raw.reserved_count);
+    const MAX_TOKENS: u32 = 1 << 12;
+    if raw.reserved_count > MAX_TOKENS {
+        let message = format!("{} reserved tokens, the limit is {MAX_TOKENS}", raw.reserved_count);
         return Err(Error::new(ErrorKind::Limit, message));
     }
     let mut special = Vec::new();
@@ -355,8 +355,8 @@ fn ranks(raw: &RawRanks) -> Result<RankRules> {
             special.push(text.clone());
             continue;
         };
-        if end.saturating_sub(start) > MOST {
-            let message = format!("special tokens {}: the limit is {MOST}", quoted(text));
+        if end.saturating_sub(start) > MAX_TOKENS {
+            let message = format!("special tokens {}: the limit is {MAX_TOKENS}", quoted(text));
             return Err(Error::new(ErrorKind::Limit, message));
         }
         special.extend((start..end).map(|number| format!("{before}{number}{after}")));
@@ -370,7 +370,7 @@ fn ranks(raw: &RawRanks) -> Result<RankRules> {
     })
 }
 
-/// The numbers of `{0..9}` in a text, and what is before and after.
+/// Returns the numbers of `{0..9}` in a text, and the text before and after.
 fn range(text: &str) -> Option<(u32, u32, &str, &str)> {
     let (before, rest) = text.split_once('{')?;
     let (numbers, after) = rest.split_once('}')?;
@@ -378,7 +378,7 @@ fn range(text: &str) -> Option<(u32, u32, &str, &str)> {
     Some((start.parse().ok()?, end.parse().ok()?, before, after))
 }
 
-/// Keys of the vocabulary: all are of its namespace.
+/// Parses keys of the vocabulary, which must begin with `tokenizer.`.
 fn keys(
     architecture: &str,
     raw: &Ordered<RawKey>,

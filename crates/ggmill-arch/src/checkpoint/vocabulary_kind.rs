@@ -1,12 +1,11 @@
-//! The kinds of vocabularies that checkpoints have.
+//! The kinds of vocabularies of checkpoints.
 
 use core::fmt;
 use core::str::FromStr;
 
 use crate::error::{Error, Result, quoted};
 
-/// How the vocabulary of a checkpoint is converted. The names are those of `kinds` in a
-/// description.
+/// The format of the vocabulary of a checkpoint. The names are those of `kinds` in descriptions.
 ///
 /// ```
 /// use ggmill_arch::VocabularyKind;
@@ -17,32 +16,32 @@ use crate::error::{Error, Result, quoted};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum VocabularyKind {
-    /// Mistral's `tekken.json`, where there is no `tokenizer.json`.
+    /// Mistral's `tekken.json`, if there is no `tokenizer.json`.
     Tekken,
-    /// A SentencePiece model of Mistral's own format, `tokenizer.model.v3`.
+    /// Mistral's SentencePiece model, `tokenizer.model.v3`.
     MistralSentencePiece,
     /// A SentencePiece model, `tokenizer.model`: pieces with scores.
     SentencePiece,
-    /// `tokenizer.json` of a BPE model over characters that falls back to bytes, as
-    /// SentencePiece models become in the `transformers` library.
+    /// `tokenizer.json` of a character-level BPE model with byte fallback, the form of SentencePiece
+    /// models in the `transformers` library.
     LlamaHf,
-    /// The same with its merges, for readers that apply them.
+    /// Like [`LlamaHf`](Self::LlamaHf), with merges, for readers that apply them.
     CharacterBpe,
-    /// `tokenizer.json` of a BPE model over characters, as pieces without scores.
+    /// `tokenizer.json` of a character-level BPE model, as pieces without scores.
     Unscored,
-    /// `tokenizer.json` of a BPE model over bytes, with merges and a pre-tokenizer; or `vocab.json`
-    /// and `merges.txt` of one.
+    /// `tokenizer.json`, or `vocab.json` and `merges.txt`, of a byte-level BPE model with merges and a
+    /// pre-tokenizer.
     Bpe,
-    /// `tokenizer.json` of a BPE model over characters that splits texts at whitespace.
+    /// `tokenizer.json` of a character-level BPE model that splits at whitespace.
     Whitespace,
     /// `tokenizer.json` or `vocab.txt` of a WordPiece model.
     WordPiece,
     /// `tokenizer.model` or `spiece.model` of a unigram model.
     Unigram,
-    /// `sentencepiece.bpe.model` or `tokenizer.json` of a unigram model whose first four tokens
-    /// are those of the fairseq library.
+    /// `sentencepiece.bpe.model` or `tokenizer.json` of a unigram model whose first four tokens are
+    /// those of the fairseq library.
     FairseqUnigram,
-    /// A file of byte sequences in Base64 with their ranks, as the `tiktoken` library reads.
+    /// A file of Base64 byte sequences with ranks, as in the `tiktoken` library.
     Ranks,
     /// `rwkv_vocab_v20230424.txt`: byte sequences as literals.
     World,
@@ -50,16 +49,16 @@ pub enum VocabularyKind {
     Jsonl,
     /// `tokenizer.bin` of llama2.c: a list of tokens with scores.
     Llama2c,
-    /// One that `ggmill` has, where the checkpoint has no files of a tokenizer.
+    /// A built-in vocabulary, for checkpoints without tokenizer files.
     Builtin,
-    /// That of the target model of a draft, as the description for the target's class says.
+    /// The vocabulary of the target model of a draft model, by the description of the target's class.
     Target,
-    /// No vocabulary belongs to the model.
+    /// The model has no vocabulary.
     None,
 }
 
 impl VocabularyKind {
-    /// Every kind, in the order of the documentation.
+    /// All kinds, in the order of the documentation.
     pub const ALL: [Self; 18] = [
         Self::Tekken,
         Self::MistralSentencePiece,
@@ -81,7 +80,7 @@ impl VocabularyKind {
         Self::None,
     ];
 
-    /// The name a description writes.
+    /// Returns the name in descriptions.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tekken => "tekken",

@@ -1,18 +1,18 @@
-//! How descriptions are compiled in: read from TOML when the library is built, and written as the
-//! fields of [`schema`](crate::data::schema) in order, without names. Texts are numbers in one list that
-//! all descriptions share. Reading that back takes neither TOML nor its reader, which are most of
-//! the size of a WebAssembly module that has descriptions.
+//! The binary form in which descriptions are compiled in. The build script writes the fields of
+//! [`schema`](crate::data::schema) in order, without names. Texts are indices into one list that all
+//! descriptions share. Decoding needs no TOML parser, which would be most of the size of a WebAssembly
+//! module with descriptions.
 //!
-//! What is read was written by the same code in the build script, so nothing here can fail: beyond
-//! the end there are zeros.
+//! Decoding is infallible, because the same code encoded the data in the build script. Beyond the end
+//! of the data it reads zeros.
 
 use std::collections::BTreeMap;
 
-/// Whether descriptions say what becomes of checkpoints. Without, that part of them is not compiled
-/// in, and not checked in what is read.
+/// If true, the sections of descriptions about checkpoints are compiled in, and are checked in
+/// descriptions that are read.
 pub(crate) const CHECKPOINTS: bool = cfg!(feature = "checkpoints");
 
-/// Something that is compiled in.
+/// A type with a binary form.
 pub(crate) trait Coded: Sized {
     fn decode(input: &mut Input<'_>) -> Self;
 
@@ -20,7 +20,7 @@ pub(crate) trait Coded: Sized {
     fn encode(&self, out: &mut Output<'_>);
 }
 
-/// Bytes that are left to read.
+/// A reader of encoded bytes.
 pub(crate) struct Input<'a> {
     bytes: &'a [u8],
     texts: &'a [&'a str],
@@ -42,7 +42,7 @@ impl<'a> Input<'a> {
         first
     }
 
-    /// Seven bits a byte, the lowest first.
+    /// Reads a LEB128 integer: seven bits per byte, the lowest first.
     fn number(&mut self) -> u64 {
         let mut number = 0;
         for shift in (0..u64::BITS).step_by(7) {
@@ -65,32 +65,32 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Where something is written, with the numbers of texts.
+/// A writer of encoded bytes.
 #[allow(dead_code, reason = "the build script writes")]
 pub(crate) struct Output<'a> {
     pub(crate) bytes: Vec<u8>,
     texts: &'a mut Texts,
 }
 
-/// The texts of all descriptions, each with its number, which counts once all are known.
+/// All texts of all descriptions with their indices, which are valid after [`number`](Self::number).
 #[derive(Default)]
 #[allow(dead_code, reason = "the build script writes")]
 pub(crate) struct Texts(BTreeMap<String, u64>);
 
 #[allow(dead_code, reason = "the build script writes")]
 impl Texts {
-    /// Ends a text in the list of all: no text has it.
+    /// The terminator of a text in the list, which no text contains.
     pub(crate) const END: char = '\0';
 
-    /// Numbers the texts in alphabetical order: then texts with the same beginning are beside each
-    /// other, which compresses best.
+    /// Numbers the texts in alphabetical order, so that similar texts are adjacent, which compresses
+    /// best.
     pub(crate) fn number(&mut self) {
         for (place, number) in (0..).zip(self.0.values_mut()) {
             *number = place;
         }
     }
 
-    /// All of them in order.
+    /// Returns all texts in order, each with its terminator.
     pub(crate) fn list(&self) -> String {
         self.0.keys().flat_map(|text| [text, "\0"]).collect()
     }
@@ -121,7 +121,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Fields in order, those of checkpoints behind the others.
+/// Encodes the fields in order, followed by the fields about checkpoints.
 macro_rules! coded {
     ($name:ty { $($field:ident),* $(,)? } $(of checkpoints { $($of:ident),* $(,)? })?) => {
         impl $crate::data::coded::Coded for $name {
@@ -142,7 +142,7 @@ macro_rules! coded {
     };
 }
 
-/// Variants by number; a number that is not among them is the first.
+/// Encodes variants by number. An unknown number decodes to the first variant.
 macro_rules! coded_enum {
     ($name:ty {
         $first:ident $(($first_value:ident))?
@@ -180,7 +180,7 @@ macro_rules! coded_enum {
 
 pub(crate) use {coded, coded_enum};
 
-/// A field about checkpoints, or nothing where none is written.
+/// Decodes a field about checkpoints, or returns its default in a build without them.
 pub(crate) fn decode_of_checkpoints<T: Coded + Default>(input: &mut Input<'_>) -> T {
     if CHECKPOINTS { T::decode(input) } else { T::default() }
 }
@@ -310,7 +310,6 @@ impl<T: Coded> Coded for BTreeMap<String, T> {
 mod tests {
     use super::*;
 
-    /// Numbers of any size and sign.
     #[test]
     fn numbers_are_coded_and_decoded_without_a_change() {
         fn same<T: Coded + PartialEq + std::fmt::Debug>(number: &T) {

@@ -7,7 +7,7 @@ use crate::data::coded::{Coded, Input, Texts};
 // `KEEP_F32`, `KINDS`, `NAMES`, `QUANTIZATION`, `REFUSED`, `ROLES`, and `TEXTS`.
 include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 
-/// The texts of everything that is compiled in, by number.
+/// The texts of everything that is compiled in, by index.
 static LIST: LazyLock<Vec<&'static str>> =
     LazyLock::new(|| TEXTS.split_terminator(Texts::END).collect());
 

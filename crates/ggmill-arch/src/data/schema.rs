@@ -1,4 +1,4 @@
-//! The shape of a description file: what TOML is allowed to say, before anything is understood.
+//! The TOML schema of descriptions, before they are checked.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -9,7 +9,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 
 use crate::data::coded::{Coded, Input, Output, coded, coded_enum};
 
-/// Returns `true` if the text can be the name of a hyperparameter or loop variable.
+/// Returns `true` if the text is a valid name of a hyperparameter or loop variable.
 pub(crate) fn is_name(text: &str) -> bool {
     const WORDS: [&str; 7] = ["and", "or", "not", "in", "true", "false", "none"];
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -18,11 +18,11 @@ pub(crate) fn is_name(text: &str) -> bool {
         && !WORDS.contains(&text)
 }
 
-/// The schema every description names, so that a later one can be told apart.
+/// The schema name that every description has.
 pub(crate) const SCHEMA: &str = "ggmill.architecture/1";
 
-/// A description and a part, with the fields that both have written once, those of checkpoints
-/// behind the others.
+/// Defines a description and a part, which share these fields. The fields about checkpoints are encoded
+/// last.
 macro_rules! description_and_part {
     (
         { $($(#[$doc:meta])* $field:ident: $type:ty,)* }
@@ -36,7 +36,7 @@ macro_rules! description_and_part {
             pub(crate) title: String,
             #[serde(default)]
             pub(crate) loader: Option<String>,
-            /// Why there is no computation graph.
+            /// The reason why the architecture has no computation graph.
             #[serde(default)]
             pub(crate) without_graph: Option<String>,
             /// The source of the computation graphs.
@@ -44,22 +44,22 @@ macro_rules! description_and_part {
             pub(crate) computation: Option<String>,
             #[serde(default)]
             pub(crate) include: Vec<String>,
-            /// Names of hyperparameters, keys and tensors of the parts that it has not.
+            /// Names of hyperparameters, keys and tensors of included parts to remove.
             #[serde(default)]
             pub(crate) drop: Vec<String>,
             #[serde(default)]
             pub(crate) checkpoint: Vec<RawCheckpoint>,
-            /// How its checkpoints may be quantized.
+            /// The supported values of `quantization_config.quant_method`.
             #[serde(default)]
             pub(crate) quantized: Option<Vec<String>>,
-            /// Metadata of a small model, from which the check of the graph begins.
+            /// Metadata of a small model, from which the check of the graph starts.
             #[serde(default)]
             pub(crate) example: Ordered<RawExpression>,
             $($(#[$doc])* #[serde(default)] pub(crate) $field: $type,)*
             $($(#[$doc_of])* #[serde(default)] pub(crate) $of: $type_of,)*
         }
 
-        /// Parts that several architectures share: their descriptions include it.
+        /// A part that several descriptions include.
         #[derive(Debug, Default, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub(crate) struct RawPart {
@@ -75,7 +75,7 @@ macro_rules! description_and_part {
         coded! { RawPart { schema, $($field,)* } of checkpoints { $($of,)* } }
 
         impl RawArchitecture {
-            /// Takes what the description says itself, as a part.
+            /// Moves the fields that a part has out of the description.
             pub(crate) fn take_part(&mut self) -> RawPart {
                 RawPart {
                     schema: String::new(),
@@ -84,7 +84,7 @@ macro_rules! description_and_part {
                 }
             }
 
-            /// Says what a part says.
+            /// Sets the fields that a part has.
             pub(crate) fn set_part(&mut self, part: RawPart) {
                 $(self.$field = part.$field;)*
                 $(self.$of = part.$of;)*
@@ -97,16 +97,16 @@ description_and_part! {
     {
         parameters: Ordered<RawParameter>,
         keys: Ordered<RawKey>,
-        /// The keys that are written, in this order; all others are of finished files alone.
+        /// The keys that a conversion writes, in order. All other keys occur only in existing files.
         order: Option<Vec<String>>,
         tensors: Vec<RawGroup>,
-        /// What a model keeps between tokens.
+        /// The state that a model keeps between tokens.
         memory: Option<RawMemory>,
         contradiction: Vec<RawRemark>,
     }
     of checkpoints {
         ignore: Vec<RawIgnore>,
-        /// Patterns: of a checkpoint's tensors, all others are not needed.
+        /// Patterns of the only tensors of a checkpoint that are needed.
         only: Vec<String>,
         zeros: Vec<String>,
         rename: Vec<RawRename>,
@@ -116,9 +116,9 @@ description_and_part! {
     }
 }
 
-/// Takes out of hyperparameters and keys what does not count for a finished file: defaults beside
-/// `in_file`, and values of keys, apart from the name of a hyperparameter, which is read back from
-/// the key.
+/// Removes the parts of hyperparameters and keys that only conversions use: defaults of hyperparameters
+/// with `in_file`, and values of keys, except names of hyperparameters, which are read back from the
+/// key.
 #[allow(dead_code, reason = "the build script does it, where checkpoints are omitted")]
 pub(crate) fn keep_what_files_need(
     parameters: &mut Ordered<RawParameter>,
@@ -132,15 +132,15 @@ pub(crate) fn keep_what_files_need(
     for (_, key) in &mut keys.0 {
         let is_read_back =
             |value: &RawExpression| matches!(value, RawExpression::Text(text) if is_name(text));
-        // One stays in its place, so that it replaces what a part says.
+        // A placeholder remains, so that it still replaces the value in a part.
         if key.value.as_ref().is_some_and(|value| !is_read_back(value)) {
             key.value = Some(RawExpression::Bool(true));
         }
     }
 }
 
-/// A text that is replaced in every name of a checkpoint; at the end of names only where it begins
-/// with `*`.
+/// A replacement in every tensor name of a checkpoint; only at the end of names if `find` begins with
+/// `*`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawRename {
@@ -150,12 +150,12 @@ pub(crate) struct RawRename {
     pub(crate) r#for: Option<String>,
     #[serde(default)]
     pub(crate) when: Option<RawExpression>,
-    /// Whether checkpoints always have the text.
+    /// If true, all checkpoints have the replaced text.
     #[serde(default)]
     pub(crate) always: bool,
 }
 
-/// Tensors of a checkpoint that are known and not needed.
+/// Known tensors of a checkpoint that are not needed.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "expected a pattern, or a table with names and when")]
 pub(crate) enum RawIgnore {
@@ -176,21 +176,22 @@ pub(crate) struct RawCheckpoint {
     pub(crate) classes: Vec<String>,
     #[serde(default)]
     pub(crate) model_types: Vec<String>,
-    /// Whether the defaults of the class in the `transformers` library count.
+    /// If true, the defaults of the configuration class in the `transformers` library apply.
     #[serde(default)]
     pub(crate) class_defaults: Option<bool>,
-    /// A place in `config.json` that tells this kind where no class is named.
+    /// A path in `config.json` that identifies this kind if no class is named.
     #[serde(default)]
     pub(crate) marker: Option<String>,
-    /// The class of the whole model decides, although a part of it names another.
+    /// If true, the class of the whole model identifies the kind, although a part of it names another
+    /// class.
     #[serde(default)]
     pub(crate) whole: bool,
-    /// The names in its checkpoints have no optional pieces.
+    /// If true, the names in its checkpoints omit all optional pieces.
     #[serde(default)]
     pub(crate) bare: bool,
     #[serde(default)]
     pub(crate) when: Option<RawExpression>,
-    /// What most of its checkpoints meet.
+    /// A condition that most of its checkpoints meet.
     #[serde(default)]
     pub(crate) typical: Option<RawExpression>,
     #[serde(default)]
@@ -199,9 +200,9 @@ pub(crate) struct RawCheckpoint {
     pub(crate) vocabulary: Option<RawVocabulary>,
 }
 
-/// Fields of a definition, each as some part says it.
+/// A definition that later parts can override field by field.
 trait Merge {
-    /// What `later` says replaces what is here; what it leaves out stays.
+    /// Overrides the fields that `later` sets.
     fn merge(&mut self, later: Self);
 }
 
@@ -271,22 +272,22 @@ definition! {
         keep_f32: RawExpression,
         r#type: String,
         together: String,
-        /// A finished file has it in any shape.
+        /// If true, the tensor may have any shape in existing files.
         free_shape: bool,
-        /// A finished file may have more of it in the last dimension.
+        /// If true, the tensor may be larger in the last dimension in existing files.
         more_rows: bool,
     }
     of checkpoints {
         from: Vec<RawSource>,
         operations: Vec<String>,
-        /// The shape of each tensor of a checkpoint that it is made of.
+        /// The shape of each checkpoint tensor that it is computed from.
         from_shape: Vec<RawExpression>,
         drop_if_equal: String,
     }
 }
 
 definition! {
-    /// Keys and values that some blocks keep of each token.
+    /// Keys and values that some blocks keep per token.
     RawCache {
         blocks: RawExpression,
         when: RawExpression,
@@ -300,7 +301,7 @@ definition! {
 }
 
 definition! {
-    /// Numbers that some blocks keep of each sequence.
+    /// State that some blocks keep per sequence.
     RawState {
         blocks: RawExpression,
         when: RawExpression,
@@ -332,7 +333,7 @@ pub(crate) struct RawMemory {
 }
 
 impl RawMemory {
-    /// What `later` says replaces what is here, field by field.
+    /// Overrides the fields that `later` sets.
     pub(crate) fn merge(&mut self, later: Self) {
         self.loaded = later.loaded.or(self.loaded.take());
         self.weights_of = later.weights_of.or(self.weights_of.take());
@@ -354,7 +355,7 @@ impl RawMemory {
     }
 }
 
-/// When a key is written.
+/// The stage of a conversion in which a key is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum RawStage {
@@ -362,7 +363,7 @@ pub(crate) enum RawStage {
     Early,
     /// With the hyperparameters.
     Model,
-    /// By other writers alone.
+    /// Not by conversions: only other programs write the key.
     Never,
 }
 
@@ -408,7 +409,7 @@ pub(crate) struct RawVocabulary {
     pub(crate) by_kind: Ordered<RawVocabularyKind>,
 }
 
-/// When `add_prefix_space` becomes a key; `true` is before the vocabulary.
+/// The stage in which `add_prefix_space` is written as a key; `true` is before the vocabulary.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(untagged, expecting = "expected true, false, \"after-tokens\" or \"last\"")]
 pub(crate) enum RawSpacePrefix {
@@ -429,8 +430,7 @@ pub(crate) enum RawSpacePrefixPlace {
     Last,
 }
 
-/// Whether a chat template of its own file replaces one of the configuration, or is the only one that
-/// counts.
+/// The precedence of a chat template file and the template in the configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RawTemplate {
@@ -440,7 +440,7 @@ pub(crate) enum RawTemplate {
     FileOnly,
 }
 
-/// What becomes of the texts and types of added tokens.
+/// The conversion of texts and types of added tokens.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum RawAddedTokens {
@@ -450,7 +450,7 @@ pub(crate) enum RawAddedTokens {
     Plain,
 }
 
-/// A token: its ID, or its text.
+/// A token: its ID or its text.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, expecting = "expected the text or the ID of a token")]
 pub(crate) enum RawToken {
@@ -531,13 +531,13 @@ pub(crate) struct RawSteps {
     pub(crate) steps: Vec<String>,
 }
 
-/// Who requires a key of a file.
+/// The program or document that requires a key of a file.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum RawRequired {
     Loader,
     Specification,
-    /// No program: takes back what a part says.
+    /// Nothing requires the key: overrides a part.
     None,
 }
 
@@ -568,22 +568,22 @@ pub(crate) struct RawSourceTable {
     pub(crate) when: Option<RawExpression>,
     #[serde(default)]
     pub(crate) parts: Vec<RawSource>,
-    /// The tensor is written before all others.
+    /// If true, the tensor is written before all others.
     #[serde(default)]
     pub(crate) first: bool,
-    /// The tensor is written after all others.
+    /// If true, the tensor is written after all others.
     #[serde(default)]
     pub(crate) last: bool,
     /// The shape of each tensor in the checkpoint.
     #[serde(default)]
     pub(crate) shape: Vec<RawExpression>,
-    /// What its slices leave out is not used, and zero on the way back.
+    /// If true, the elements outside its slices are unused, and are zeros when converting back.
     #[serde(default)]
     pub(crate) zero_rest: bool,
-    /// What its slices leave out repeats what they keep.
+    /// If true, the elements outside its slices repeat those inside.
     #[serde(default)]
     pub(crate) same_rest: bool,
-    /// Where it holds, the way back takes this alternative before others.
+    /// If it holds, converting back prefers this alternative.
     #[serde(default)]
     pub(crate) preferred: Option<RawExpression>,
 }
@@ -606,7 +606,7 @@ pub(crate) enum RawExpression {
 }
 
 impl RawExpression {
-    /// The text of the expression. A plain value becomes the text that means it.
+    /// Returns the expression as text; plain values are formatted.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -617,21 +617,21 @@ impl RawExpression {
     }
 }
 
-/// A table whose entries stay in the order of the file.
+/// A table that keeps the order of the file.
 #[derive(Debug)]
 pub(crate) struct Ordered<T>(pub(crate) Vec<(String, T)>);
 
 impl<T> Ordered<T> {
-    /// Removes the entry of this name, and says whether there was one.
+    /// Removes the entry with this name and returns it.
     pub(crate) fn remove(&mut self, name: &str) -> Option<T> {
         let place = self.0.iter().position(|(known, _)| known == name)?;
         Some(self.0.remove(place).1)
     }
 }
 
-#[expect(private_bounds, reason = "definitions are merged in this crate alone")]
+#[expect(private_bounds, reason = "definitions are merged only in this crate")]
 impl<T: Merge> Ordered<T> {
-    /// Entries of the same name say in part what is there already; others are appended.
+    /// Merges entries with the same name, and appends the others.
     pub(crate) fn merge(&mut self, later: Self) {
         let mut places: BTreeMap<String, usize> =
             self.0.iter().enumerate().map(|(place, (name, _))| (name.clone(), place)).collect();
@@ -645,7 +645,7 @@ impl<T: Merge> Ordered<T> {
         }
     }
 
-    /// Completes the entries that `earlier` has too: what they leave out is as there.
+    /// Fills the unset fields of entries that `earlier` also has, and removes these from `earlier`.
     pub(crate) fn complete(&mut self, earlier: &mut BTreeMap<String, T>) {
         for (name, entry) in &mut self.0 {
             if let Some(mut known) = earlier.remove(name) {

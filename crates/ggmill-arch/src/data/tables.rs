@@ -1,5 +1,5 @@
-//! The tables of facts in `data/`, as their TOML files write them. The build script reads the files
-//! with this module and writes them in the form of [`coded`](crate::data::coded).
+//! The tables of facts in `data/`, in the schema of their TOML files. The build script parses the files
+//! with this module and encodes them with [`coded`](crate::data::coded).
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::data::coded::{Coded, coded};
 
 /// A table of facts.
 pub(crate) trait Table: Coded {
-    /// The schema that the file has to name.
+    /// The schema name that the file must have.
     #[allow(dead_code, reason = "the build script and a test read the files")]
     const SCHEMA: &'static str;
 
-    /// Returns the schema that the file names.
+    /// Returns the schema name in the file.
     #[allow(dead_code, reason = "the build script and a test read the files")]
     fn schema(&self) -> &str;
 }
@@ -65,7 +65,7 @@ coded! { Names { schema, sources, architectures } }
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TensorNames {
-    /// Names of tensors outside blocks. `{bid}` and the like stand for a number.
+    /// Names of tensors outside blocks. `{bid}` and other names in braces stand for a number.
     pub(crate) model: Vec<String>,
     /// Names of tensors in a block, without `blk.N.`.
     pub(crate) block: Vec<String>,
@@ -112,7 +112,7 @@ pub struct MixtureTraits {
 
 coded! { MixtureTraits { large, is_lean, stacks_others, eight_bit_parts, keep_parts } }
 
-/// The shape that the reference calls 70B.
+/// The shape of models that the reference calls 70B.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LargeShape {

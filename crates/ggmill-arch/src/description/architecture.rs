@@ -1,4 +1,4 @@
-//! A description, understood and checked.
+//! A parsed and checked description of an architecture.
 
 use core::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,12 +28,12 @@ use crate::reference::kinds::{PROJECTOR, kind_of_architecture};
 use crate::reference::role::Role;
 use crate::value::ParameterValue;
 
-/// The description of an architecture: which checkpoints it is for, its hyperparameters, its
-/// metadata keys and its tensors.
+/// The description of an architecture: its checkpoint classes, hyperparameters, metadata keys, tensors
+/// and computation graph.
 ///
-/// Descriptions are TOML files; `docs/formats/architecture.md` in the repository is their
-/// reference. A few are built in, and a user's file can be parsed. One applied to a checkpoint's
-/// `config.json` is a [`Resolved`](crate::Resolved).
+/// Descriptions are TOML files; `docs/formats/architecture.md` in the repository is their reference.
+/// Many are built in, and others can be parsed. Applied to a checkpoint's `config.json`, a description
+/// gives a [`Resolved`](crate::Resolved).
 ///
 /// ```
 /// use ggmill_arch::Architecture;
@@ -53,7 +53,7 @@ pub struct Architecture {
     pub(crate) name: Box<str>,
     pub(crate) title: Box<str>,
     pub(crate) loader: Option<Box<str>>,
-    /// Why there is no computation graph, where the description says so.
+    /// The reason why there is no computation graph, if the description gives one.
     pub(crate) without_graph: Option<Box<str>>,
     pub(crate) checkpoints: Vec<CheckpointKind>,
     pub(crate) parameters: Vec<Parameter>,
@@ -61,43 +61,44 @@ pub struct Architecture {
     pub(crate) groups: Vec<TensorGroup>,
     pub(crate) vocabulary: Option<VocabularyTemplate>,
     pub(crate) name_rules: NameRuleTemplates,
-    /// Hyperparameters that no model can have.
+    /// Conditions that no valid model meets.
     pub(crate) contradictions: Vec<Remark>,
-    /// Models that cannot be converted.
+    /// Conditions of models that cannot be converted.
     pub(crate) refuse: Vec<Remark>,
     pub(crate) warn: Vec<Remark>,
-    /// What a model keeps between tokens, where the description says so.
+    /// The state that a model keeps between tokens, if the description defines it.
     pub(crate) memory: Option<MemoryTemplate>,
-    /// What it computes, where the description says so.
+    /// The program of the computation graph, if the description has one.
     pub(crate) graph: Option<Program>,
-    /// How its checkpoints may be quantized, where the description says so.
+    /// The supported quantization methods of checkpoints, if the description lists them.
     quantized: Option<Vec<Box<str>>>,
-    /// Keys and values of a small model, from which the check of the graph begins.
+    /// Metadata of a small model, from which the check of the graph starts.
     pub(crate) example: Vec<(Box<str>, ParameterValue)>,
 }
 
-/// A kind of checkpoint a description is for, with what its configuration may leave out.
+/// A kind of checkpoint: how it is identified, and the defaults of its configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckpointKind {
     pub(crate) classes: Vec<Box<str>>,
     pub(crate) model_types: Vec<Box<str>>,
-    /// Whether the defaults of its class in the `transformers` library count.
+    /// If true, the defaults of its class in the `transformers` library apply.
     pub(crate) class_defaults: bool,
-    /// A place in a configuration without classes and model type that tells the kind.
+    /// A path in a configuration without classes and model type that identifies the kind.
     pub(crate) marker: Option<Box<str>>,
-    /// The class of the whole model decides.
+    /// If true, the class at the top level of the configuration identifies the kind.
     pub(crate) whole: bool,
-    /// The names in its checkpoints have no optional pieces.
+    /// If true, the names in its checkpoints omit all optional pieces.
     pub(crate) bare: bool,
-    /// A condition on hyperparameters, where several descriptions share the classes.
+    /// A condition, if several descriptions share the classes.
     pub(crate) when: Option<Expression>,
-    /// What most of its checkpoints meet, and most of other kinds do not: the way back goes by it.
+    /// A condition that most of its checkpoints meet and most of other kinds do not, for converting
+    /// back.
     pub(crate) typical: Option<Expression>,
     pub(crate) defaults: Vec<(Box<str>, Expression)>,
     pub(crate) vocabulary: Option<VocabularyTemplate>,
 }
 
-/// A condition with what is to be said when it holds.
+/// A condition with the message if it holds.
 #[derive(Clone, Debug)]
 pub(crate) struct Remark {
     pub(crate) when: Expression,
@@ -105,11 +106,11 @@ pub(crate) struct Remark {
 }
 
 impl Architecture {
-    /// The longest description, in bytes.
+    /// The maximum length of a description, in bytes.
     pub const MAX_LEN: usize = 1 << 20;
 
-    /// Reads a description that may include these parts, with the source of its graphs where that has
-    /// a file of its own.
+    /// Parses a description that may include `parts`. `source` is the source of its graphs, if it is a
+    /// separate file.
     pub(crate) fn read(toml: &str, source: Option<&str>, parts: &dyn Parts) -> Result<Self> {
         if toml.len() > Self::MAX_LEN {
             let [len, limit] = ByteSize::both(toml.len(), Self::MAX_LEN);
@@ -128,7 +129,7 @@ impl Architecture {
         Self::of_raw(raw, parts).map_err(|error| error.placed(toml))
     }
 
-    /// The description that is written so.
+    /// Checks a parsed description.
     pub(crate) fn of_raw(mut raw: RawArchitecture, parts: &dyn Parts) -> Result<Self> {
         let name = raw.name.clone();
         Self::understand(&mut raw, parts).map_err(|error| {
@@ -244,22 +245,23 @@ impl Architecture {
         })
     }
 
-    /// The name as `general.architecture` has it; the keys of the architecture begin with it.
+    /// Returns the value of `general.architecture`, which is the prefix of its keys.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The name for people.
+    /// Returns the title.
     pub fn title(&self) -> &str {
         &self.title
     }
 
-    /// Whether it is of projectors, which a checkpoint has beside its language model.
+    /// Returns `true` for projectors, which belong to multimodal models.
     pub fn is_projector(&self) -> bool {
         kind_of_architecture(&self.name) == Some(PROJECTOR)
     }
 
-    /// Why no model of the architecture has a computation graph, where the description says so.
+    /// Returns the reason why models of the architecture have no computation graph, if the description
+    /// gives one.
     ///
     /// ```
     /// use ggmill_arch::Architecture;
@@ -272,13 +274,13 @@ impl Architecture {
         self.without_graph.as_deref()
     }
 
-    /// The program whose loader holds files to the description; `None` without one.
+    /// Returns the program whose loader accepts files of this architecture, if there is one.
     pub fn loader(&self) -> Option<&str> {
         self.loader.as_deref()
     }
 
-    /// The types a metadata key of this architecture is written with: alone, as the elements of a
-    /// list, or either. `None` for a key the description lacks.
+    /// Returns the types of a metadata key: of a single value and of list elements. `None` for a key
+    /// that is not in the description.
     ///
     /// ```
     /// use ggmill_arch::Architecture;
@@ -292,9 +294,9 @@ impl Architecture {
         Some((template.key_type.single, template.key_type.element))
     }
 
-    /// Whether its checkpoints may be quantized by this method (`quantization_config.quant_method`
-    /// in `config.json`): those that the description lists, or any but `mxfp4`, which is for
-    /// descriptions with its operation, where it lists none.
+    /// Returns `true` if the description supports checkpoints with this quantization method
+    /// (`quantization_config.quant_method` in `config.json`). A description that lists no methods
+    /// supports all but `mxfp4`, which needs the `mxfp4` operation.
     ///
     /// ```
     /// use ggmill_arch::Architecture;
@@ -309,7 +311,7 @@ impl Architecture {
         }
     }
 
-    /// The class names (`architectures` in `config.json`) of the checkpoints it is for, each once.
+    /// Returns the distinct class names (`architectures` in `config.json`) of its checkpoints.
     ///
     /// ```
     /// let qwen3 = ggmill_arch::Architecture::builtin("qwen3").ok_or("built in")?;
@@ -323,8 +325,7 @@ impl Architecture {
         classes.map(|class| &**class).filter(move |class| seen.insert(*class))
     }
 
-    /// The kinds of vocabularies that its checkpoints may have, each once, in the order they are
-    /// tried.
+    /// Returns the distinct vocabulary kinds of its checkpoints, in the order in which they are tried.
     pub fn vocabulary_kinds(&self) -> Vec<VocabularyKind> {
         let of_kinds = self.checkpoints.iter().filter_map(|kind| kind.vocabulary.as_ref());
         let mut kinds = Vec::new();
@@ -338,8 +339,7 @@ impl Architecture {
         kinds
     }
 
-    /// The classes, the model types and the places in a configuration that tell the checkpoints it
-    /// is for.
+    /// Returns the classes, model types and paths in a configuration that identify its checkpoints.
     pub(crate) fn marks(&self) -> impl Iterator<Item = &str> {
         let marks = self
             .checkpoints
@@ -348,15 +348,15 @@ impl Architecture {
         marks.map(|mark| &**mark)
     }
 
-    /// The JSON files beside the weights that hyperparameters are looked for in.
+    /// Returns the names of the JSON files of a checkpoint, other than `config.json`, that
+    /// hyperparameters are read from.
     pub fn documents(&self) -> impl Iterator<Item = &str> {
         let places = self.parameters.iter().flat_map(|parameter| &parameter.from);
         places.filter_map(|place| place.split_once('#').map(|(file, _)| file))
     }
 
-    /// Whether its checkpoints belong to another model, as draft models do: then hyperparameters are
-    /// looked up in the configuration of that model, which is `config.json` in a directory `target`
-    /// within.
+    /// Returns `true` for draft models: hyperparameters are also read from the configuration of the
+    /// target model, the `config.json` in the directory `target`.
     ///
     /// ```
     /// use ggmill_arch::Architecture;
@@ -368,7 +368,7 @@ impl Architecture {
         self.documents().any(|name| name.starts_with("target/"))
     }
 
-    /// The hyperparameters as the description writes them, for finished files, in its order.
+    /// Returns the hyperparameters as in the description, for existing files, in its order.
     pub fn outline_parameters(&self) -> impl Iterator<Item = ParameterOutline<'_>> {
         self.parameters.iter().map(|parameter| ParameterOutline {
             name: &parameter.name,
@@ -382,7 +382,7 @@ impl Architecture {
         })
     }
 
-    /// The tensors as the description writes them, in its order.
+    /// Returns the tensors as in the description, in its order.
     ///
     /// ```
     /// use ggmill_arch::Architecture;
@@ -396,14 +396,13 @@ impl Architecture {
         self.groups.iter().flat_map(TensorGroup::outline)
     }
 
-    /// The role of the tensor with this name, for any hyperparameters; `None` for a name the
-    /// description lacks.
+    /// Returns the role of the tensor with this name, independent of hyperparameters; `None` for a name
+    /// that is not in the description.
     pub fn role_of(&self, tensor: &str) -> Option<Role> {
         self.groups.iter().find_map(|group| group.role_of(tensor))
     }
 
-    /// Whether a model of this architecture can have a tensor of this name, whatever its numbers
-    /// are.
+    /// Returns `true` if some model of this architecture has a tensor with this name.
     ///
     /// ```
     /// use ggmill_arch::Architecture;
@@ -416,7 +415,7 @@ impl Architecture {
     }
 }
 
-/// The error of the TOML reader with line and column, in one line.
+/// Converts an error of the TOML parser to one line with line and column.
 fn syntax(toml: &str, error: &toml::de::Error) -> Error {
     let (line, column) = line_and_column(toml, error.span().map_or(0, |span| span.start));
     let message = ggmill_core::RawStr::from(error.message()).to_string();
@@ -424,7 +423,7 @@ fn syntax(toml: &str, error: &toml::de::Error) -> Error {
 }
 
 impl RawArchitecture {
-    /// Refuses more than [`limits`](crate::limits) allow.
+    /// Fails if a count exceeds its [limit](crate::limits).
     fn check_counts(&self) -> Result<()> {
         let templates: usize = self.tensors.iter().map(|group| group.tensor.0.len()).sum();
         let counts = [
@@ -455,7 +454,7 @@ impl RawArchitecture {
     }
 }
 
-/// The values of the example of a description.
+/// Evaluates the example metadata of a description.
 fn example(raw: &RawArchitecture) -> Result<Vec<(Box<str>, ParameterValue)>> {
     let fuel = Cell::new(Scope::FUEL);
     let scope = Scope::new(&[], &fuel);
@@ -467,7 +466,7 @@ fn example(raw: &RawArchitecture) -> Result<Vec<(Box<str>, ParameterValue)>> {
     raw.example.0.iter().map(value).collect()
 }
 
-/// A hyperparameter that names no keys is read from those whose value it is.
+/// Sets the sources of hyperparameters without keys: the keys whose value they are.
 fn read_back(parameters: &mut [Parameter], keys: &[KeyTemplate]) {
     let mut written: BTreeMap<&str, Vec<FilePlace>> = BTreeMap::new();
     for key in keys {

@@ -1,4 +1,4 @@
-//! How a description takes in the parts that it shares with others.
+//! Merges included parts into a description.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,22 +6,22 @@ use crate::data::schema::{RawArchitecture, RawPart, RawStage};
 use crate::error::{Error, ErrorKind, Result, quoted};
 use crate::limits::MAX_INCLUDES;
 
-/// The schema a part names.
+/// The schema name of parts.
 const SCHEMA: &str = "ggmill.architecture-part/1";
 
-/// The parts there are.
+/// A collection of parts.
 pub(crate) trait Parts {
-    /// Their names.
+    /// Returns the names of all parts.
     fn names(&self) -> Vec<&str>;
 
-    /// The part of this name, where there is one.
+    /// Returns the part with this name, if it exists.
     fn part(&self, name: &str) -> Option<Result<RawPart>>;
 
     /// Returns the source of the graphs of the built-in architecture with this name.
     fn program(&self, name: &str) -> Option<String>;
 }
 
-/// Parts as texts: name and text of each.
+/// Parts as pairs of name and TOML text.
 impl Parts for &[(&str, &str)] {
     fn names(&self) -> Vec<&str> {
         self.iter().map(|(name, _)| *name).collect()
@@ -38,8 +38,8 @@ impl Parts for &[(&str, &str)] {
 }
 
 impl RawArchitecture {
-    /// Puts the parts it includes before what it says itself. What it names again, it says
-    /// differently: that replaces what the part says.
+    /// Merges the included parts into the description, in order. A definition in the description
+    /// overrides those in parts field by field.
     pub(crate) fn include_parts(&mut self, parts: &dyn Parts) -> Result<()> {
         if self.include.len() > MAX_INCLUDES {
             return Err(Error::new(
@@ -71,8 +71,8 @@ impl RawArchitecture {
 }
 
 impl RawArchitecture {
-    /// Puts the keys in the order that is written, where one is: all others are of finished files
-    /// that others wrote.
+    /// Sorts keys by the `order` list, if there is one. All other keys are only written by other
+    /// programs.
     fn order_keys(&mut self) -> Result<()> {
         let Some(order) = &self.order else { return Ok(()) };
         let mut ordered = Vec::with_capacity(self.keys.0.len());
@@ -92,7 +92,7 @@ impl RawArchitecture {
 }
 
 impl RawPart {
-    /// Removes what has this name.
+    /// Removes the hyperparameter, key or tensor with this name. Returns `true` if it existed.
     fn remove(&mut self, name: &str) -> bool {
         let groups = &mut self.tensors;
         self.parameters.remove(name).is_some()
@@ -100,7 +100,7 @@ impl RawPart {
             || groups.iter_mut().any(|group| group.tensor.remove(name).is_some())
     }
 
-    /// Reads the part with this name.
+    /// Parses a part.
     pub(crate) fn parse(name: &str, text: &str) -> Result<Self> {
         let part: Self = toml::from_str(text)
             .map_err(|error| Error::description(format!("part {name}: {}", error.message())))?;
@@ -115,8 +115,8 @@ impl RawPart {
     }
 }
 
-/// Puts a later part after the others: what it names again, it completes or changes field by field.
-/// Tensors move to the group that names them last.
+/// Merges a later part: it overrides definitions field by field. Tensors move to the group that defines
+/// them last.
 fn add(whole: &mut RawPart, mut more: RawPart) {
     whole.parameters.merge(more.parameters);
     whole.keys.merge(more.keys);

@@ -1,8 +1,8 @@
-//! A description as it is written, for pages about it.
+//! Outlines of descriptions, for pages about them.
 
 use crate::reference::role::Role;
 
-/// A tensor as a description writes it, with expressions in place of numbers.
+/// A tensor in a description, with expressions instead of numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TensorOutline<'a> {
@@ -10,30 +10,31 @@ pub struct TensorOutline<'a> {
     pub name: &'a str,
     /// The dimensions in stored order.
     pub shape: Vec<&'a str>,
-    /// Its role.
+    /// The role.
     pub role: Role,
-    /// The loop it is in, such as `bid in 0..block_count`.
+    /// The enclosing loop, such as `bid in 0..block_count`.
     pub repeat: Option<String>,
-    /// Conditions under which a model has it; all must hold.
+    /// The conditions for the tensor, which must all hold.
     pub conditions: Vec<&'a str>,
-    /// When the model is incomplete without it: `true`, `false`, or an expression.
+    /// The condition under which the model is incomplete without the tensor: `true`, `false`, or an
+    /// expression.
     pub required: &'a str,
-    /// The tensor that does its work when it is absent.
+    /// The tensor that replaces it if it is missing.
     pub tied: Option<&'a str>,
-    /// The tensor that it cannot be combined with.
+    /// The tensor that excludes it.
     pub unless: Option<&'a str>,
 }
 
-/// A hyperparameter as a description writes it.
+/// A hyperparameter in a description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ParameterOutline<'a> {
-    /// The name that expressions have for it.
+    /// The name in expressions.
     pub name: &'a str,
-    /// Where a finished file has it, best first; `len(KEY)` is the number of a key's elements.
+    /// The sources in a file, in order of precedence; `len(KEY)` is the number of elements of a key.
     pub keys: Vec<String>,
-    /// Where the configuration of a checkpoint has it, best first.
+    /// The paths in the configuration of a checkpoint, in order of precedence.
     pub in_checkpoint: Vec<&'a str>,
-    /// The expression that gives it where a finished file does not.
+    /// The default expression when reading a file.
     pub default: Option<&'a str>,
 }

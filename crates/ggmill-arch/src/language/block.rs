@@ -1,13 +1,12 @@
-//! The blocks that tensors belong to, by the names that tensors have in GGUF files.
+//! The block that a tensor belongs to, according to its name in GGUF files.
 
 use crate::language::pattern::is_number;
 
-/// What the name of a tensor of a block begins with, before the number of the block.
+/// The prefix of the names of block tensors, before the block number.
 pub(crate) const BLOCK: &str = "blk.";
 
-/// What the names of the tensors of a part of a model begin with, where it has several with blocks of
-/// their own, and what follows in those of their blocks: encoders and decoders as llama.cpp has them,
-/// and as whisper.cpp has, and the two stacks of WavTokenizer.
+/// The prefixes of tensor names of models with several stacks of blocks, each with the prefix of its
+/// block names: encoders and decoders in llama.cpp and whisper.cpp, and the two stacks of WavTokenizer.
 const SIDES: [(&str, &str); 6] = [
     ("enc.", BLOCK),
     ("dec.", BLOCK),
@@ -17,7 +16,7 @@ const SIDES: [(&str, &str); 6] = [
     ("convnext.", ""),
 ];
 
-/// The name by which steps know a tensor, without the number of its block: `attn_q.weight` for
+/// Returns the name by which programs refer to a tensor, without its block number: `attn_q.weight` for
 /// `blk.{bid}.attn_q.weight`, `enc.attn_q.weight` for `enc.blk.{bid}.attn_q.weight`.
 pub(crate) fn without_block(name: &str) -> String {
     let (side, blocks, rest) = divided(name);
@@ -28,19 +27,19 @@ pub(crate) fn without_block(name: &str) -> String {
     format!("{side}{rest}")
 }
 
-/// The name of the tensor of a block that steps know by a name without its number.
+/// Returns the full name of a block tensor: the inverse of [`without_block`].
 pub(crate) fn with_block(name: &str, block: u64) -> String {
     let (side, blocks, rest) = divided(name);
     format!("{side}{blocks}{block}.{rest}")
 }
 
-/// The number of the block that a tensor belongs to, of an encoder, a decoder or a stack too.
+/// Returns the block number of a tensor in any stack of blocks.
 pub(crate) fn block_of_side(name: &str) -> Option<u64> {
     let (_, blocks, rest) = divided(name);
     Some(numbered(rest, blocks)?.0)
 }
 
-/// The side of a model that a name begins with, what the names of its blocks go on with, and the rest.
+/// Splits a name into the stack prefix, the prefix of block names in this stack, and the rest.
 fn divided(name: &str) -> (&str, &str, &str) {
     let side = SIDES.into_iter().find(|(side, _)| name.starts_with(side));
     let (side, blocks) = side.unwrap_or(("", BLOCK));
@@ -48,15 +47,15 @@ fn divided(name: &str) -> (&str, &str, &str) {
     (side, blocks, rest)
 }
 
-/// The number of a block after what the names of blocks begin with, and the rest.
+/// Returns the block number after the prefix `blocks`, and the rest of the name.
 fn numbered<'n>(name: &'n str, blocks: &str) -> Option<(u64, &'n str)> {
     let (number, rest) = name.strip_prefix(blocks)?.split_once('.')?;
     let number = is_number(number).then(|| number.parse().ok())??;
     Some((number, rest))
 }
 
-/// The number of the block that a tensor belongs to, and its name within the block; `None` for a
-/// tensor that is in no block.
+/// Returns the block number of a tensor and its name within the block; `None` for a tensor outside
+/// blocks.
 ///
 /// ```
 /// use ggmill_arch::block_of;

@@ -1,54 +1,55 @@
-//! Facts about a checkpoint, other than its configuration, that a description can use.
+//! Facts about a checkpoint, in addition to its configuration, that expressions can query.
 
 use ggmill_core::Shape;
 
 use crate::value::ParameterValue;
 
-/// A checkpoint as expressions see it: the shapes of its tensors, the elements of small ones, and
-/// which files are beside the weights. What is not implemented is not known of it.
+/// A checkpoint as expressions see it: tensor shapes, elements of small tensors, and files. The default
+/// implementations return that nothing is known.
 pub trait CheckpointFacts {
-    /// The shape of the tensor with this name, in stored order; `None` where there is none.
+    /// Returns the shape of a tensor in stored order, if it exists.
     fn shape(&self, _name: &str) -> Option<Shape> {
         None
     }
 
-    /// The shape of a tensor with this name that only says how others are packed, such as scales.
+    /// Returns the shape of a tensor that describes the packing of others, such as quantization scales,
+    /// if it exists.
     fn packing_shape(&self, _name: &str) -> Option<Shape> {
         None
     }
 
-    /// The elements of a small tensor, in stored order. The error says why there are none, such as
-    /// that the tensor is too large.
+    /// Returns the elements of a small tensor in stored order. The error is the reason, such as that
+    /// the tensor is too large.
     fn values(&self, _name: &str) -> Result<Vec<ParameterValue>, String> {
         Err(NO_TENSORS.to_owned())
     }
 
-    /// The numbers of the rows of a matrix that have zeros alone.
+    /// Returns the indices of the rows of a matrix that contain only zeros.
     fn zero_rows(&self, _name: &str) -> Result<Vec<u64>, String> {
         Err(NO_TENSORS.to_owned())
     }
 
-    /// Whether there is a file with this name beside the weights.
+    /// Returns `true` if the checkpoint directory has a file with this name.
     fn has_file(&self, _name: &str) -> bool {
         false
     }
 
-    /// The text of a file beside the weights; `None` where there is none.
+    /// Returns the text of a file in the checkpoint directory, if it exists.
     fn text(&self, _name: &str) -> Option<String> {
         None
     }
 
-    /// The number of a token, by its text.
+    /// Returns the ID of a token by its text.
     fn token(&self, _text: &str) -> Option<u64> {
         None
     }
 
-    /// The name of the checkpoint: that of its directory. `None` where it has none.
+    /// Returns the name of the checkpoint directory, if it has one.
     fn name(&self) -> Option<&str> {
         None
     }
 
-    /// The chat template of this name that comes with the program, for checkpoints without one.
+    /// Returns a built-in chat template by name, for checkpoints without one.
     fn chat_template(&self, _name: &str) -> Option<&str> {
         None
     }

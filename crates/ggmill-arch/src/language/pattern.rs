@@ -1,10 +1,10 @@
-//! Names with places to fill in, and globs.
+//! Name patterns with variables and optional pieces, and globs.
 
 use crate::error::{Error, Result, quoted};
 use crate::language::expression::{Expression, Scope};
 use crate::language::pieces::{RawPiece, choices, fault, is_chosen, pieces};
 
-/// A name with loop variables and optional pieces: `[model.]layers.{bid}.self_attn.q_proj.weight`.
+/// A name pattern: `[model.]layers.{bid}.self_attn.q_proj.weight`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Template {
     text: Box<str>,
@@ -14,7 +14,7 @@ pub(crate) struct Template {
 #[derive(Clone, Debug, PartialEq)]
 enum Piece {
     Text(Box<str>),
-    /// A number: a loop variable, or an expression of hyperparameters and loop variables.
+    /// A number: an expression over hyperparameters and loop variables.
     Number(Expression),
     Optional(Box<str>),
 }
@@ -44,12 +44,12 @@ impl Template {
         self.pieces.iter().filter(|piece| matches!(piece, Piece::Optional(_))).count()
     }
 
-    /// In how many ways the optional pieces can be there or not.
+    /// Returns the number of combinations of optional pieces.
     pub(crate) fn choices(&self) -> u32 {
         choices(self.optional())
     }
 
-    /// Fails for a loop variable that `known` does not know.
+    /// Fails for a variable that `known` rejects.
     pub(crate) fn check_variables(&self, known: &dyn Fn(&str) -> bool) -> Result<()> {
         for piece in &self.pieces {
             if let Piece::Number(number) = piece {
@@ -63,8 +63,7 @@ impl Template {
         Ok(())
     }
 
-    /// Whether a name is one that comes out when numbers are filled in, with every optional piece
-    /// there.
+    /// Returns `true` if the pattern, with all optional pieces and some numbers, gives this name.
     pub(crate) fn fits(&self, name: &str) -> bool {
         let mut rest = name;
         for piece in &self.pieces {
@@ -78,8 +77,8 @@ impl Template {
         rest.is_empty()
     }
 
-    /// The numbers that a name has in the places of loop variables; `None` for a name that does not
-    /// come out of the template.
+    /// Returns the numbers in a name at the places of variables; `None` for a name that does not match
+    /// the pattern.
     pub(crate) fn numbers(&self, name: &str) -> Option<Vec<(&str, u64)>> {
         let mut numbers = Vec::new();
         let mut rest = name;
@@ -97,8 +96,7 @@ impl Template {
         rest.is_empty().then_some(numbers)
     }
 
-    /// The name with its variables filled in. Choice 0 has every optional piece; bit *n* of a
-    /// choice leaves out the *n*-th.
+    /// Fills in variables. Choice 0 includes all optional pieces; bit *n* omits the *n*-th.
     pub(crate) fn fill(&self, scope: &Scope<'_>, choice: u32) -> Result<String> {
         use core::fmt::Write as _;
         let mut name = String::with_capacity(self.text.len());
@@ -123,7 +121,7 @@ impl Template {
     }
 }
 
-/// A pattern in which `*` stands for any run of characters.
+/// A pattern in which `*` matches any text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Glob(Box<str>);
 
@@ -132,8 +130,8 @@ impl Glob {
         Self(pattern.into())
     }
 
-    /// Whether the whole name matches. Each piece takes its first place, so the time is at most
-    /// that of one search per piece.
+    /// Returns `true` if the whole name matches. Each piece matches greedily at its first occurrence,
+    /// so the time is at most that of one search per piece.
     pub(crate) fn matches(&self, name: &str) -> bool {
         let Some((first, rest)) = self.0.split_once('*') else { return *name == *self.0 };
         let Some(mut name) = name.strip_prefix(first) else { return false };
@@ -148,8 +146,8 @@ impl Glob {
     }
 }
 
-/// Whether a tensor's name is the pattern, with at most one more part after it: `weight`, `bias`,
-/// `scale`.
+/// Returns `true` if a tensor name matches a pattern, optionally followed by one more component such as
+/// `weight`, `bias` or `scale`.
 pub(crate) fn begins(tensor: &str, pattern: &str) -> bool {
     let mut parts = tensor.split('.');
     let matches =
@@ -157,11 +155,11 @@ pub(crate) fn begins(tensor: &str, pattern: &str) -> bool {
     matches && parts.count() <= 1
 }
 
-/// Whether a part of a name is as expected, with a number for each variable in braces. Takes time
-/// as the product of both lengths at most, whatever they are: descriptions may come from strangers.
+/// Returns `true` if a name component matches a pattern with a number for each variable in braces.
+/// Takes at most time proportional to the product of both lengths: descriptions are untrusted.
 fn fits(part: &str, expected: &str) -> bool {
     let part = part.as_bytes();
-    // Where in the part what has been looked at of the expectation can end.
+    // The offsets in the component at which the pattern so far can end.
     let mut ends = vec![0usize];
     let mut rest = expected;
     loop {
@@ -176,7 +174,7 @@ fn fits(part: &str, expected: &str) -> bool {
         rest = behind.split_once('}').map_or("", |(_, behind)| behind);
         let mut numbered: Vec<usize> = Vec::new();
         for &end in &ends {
-            // Ends are in order, so what an earlier one has reached needs no second look.
+            // Ends are in order, so digits that an earlier end has reached are not scanned again.
             let known = numbered.last().copied().unwrap_or(0).max(end);
             let is_digit = |at: &usize| part.get(*at).is_some_and(u8::is_ascii_digit);
             if part.get(end) == Some(&b'0') {
@@ -193,14 +191,14 @@ fn fits(part: &str, expected: &str) -> bool {
     }
 }
 
-/// The digits that a text begins with, where they are a number as names have it, and the rest.
+/// Splits off the digits at the beginning of a text, if they are a number as in tensor names.
 pub(crate) fn leading_number(text: &str) -> Option<(&str, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text.split_at_checked(end).filter(|(digits, _)| is_number(digits))
 }
 
-/// Whether a text is a number as names have it: without a zero before other digits, as programs
-/// write and look up names with the number filled in (`blk.%d.`).
+/// Returns `true` if a text is a number as in tensor names, without leading zeros: programs format
+/// block numbers with `%d`.
 pub(crate) fn is_number(text: &str) -> bool {
     let is_padded = text.len() > 1 && text.starts_with('0');
     !is_padded && ggmill_core::is_digits(text)
@@ -211,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_are_numbers_wherever_they_stand_in_a_part() {
+    fn variables_match_numbers_within_a_component() {
         for (tensor, pattern) in [
             ("blk.12.a", "blk.{bid}.a"),
             ("blkn0.a.weight", "blkn{bid}.a"),
@@ -238,7 +236,7 @@ mod tests {
         }
     }
 
-    /// The name with these numbers.
+    /// Fills in numbers.
     fn fill(template: &Template, variables: &[(&str, u64)], choice: u32) -> String {
         let fuel = core::cell::Cell::new(Scope::FUEL);
         template.fill(&Scope::new(&[], &fuel).with(variables), choice).unwrap()
@@ -252,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn optional_pieces_are_left_out_by_choice() {
+    fn choices_omit_optional_pieces() {
         let template = Template::parse("[model.]layers.{bid}.x[.y]").unwrap();
         assert_eq!(template.choices(), 4);
         let names: Vec<_> = (0..4).map(|choice| fill(&template, &[("bid", 7)], choice)).collect();
@@ -260,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_fits_the_names_it_gives() {
+    fn a_template_matches_the_names_it_fills_in() {
         let template = Template::parse("blk.{bid}.x.{eid}.weight").unwrap();
         assert!(
             template.fits("blk.7.x.12.weight")

@@ -1,28 +1,28 @@
-//! The pieces of a name with places to fill in: `[model.]layers.{bid}.weight`.
+//! Splits name patterns with variables and optional pieces, such as `[model.]layers.{bid}.weight`.
 
 use crate::error::{Error, Result, quoted};
 
-/// A piece of a name.
+/// A piece of a name pattern.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum RawPiece<'a> {
     Text(&'a str),
-    /// Between braces: a number.
+    /// In braces: an expression for a number.
     Number(&'a str),
-    /// Between brackets: there or not.
+    /// In brackets: optional text.
     Optional(&'a str),
 }
 
-/// The longest name, in bytes.
+/// The maximum length of a pattern, in bytes.
 const MAX_LEN: usize = 256;
-/// The most optional pieces in one name.
+/// The maximum number of optional pieces in a pattern.
 pub(crate) const MAX_OPTIONAL: usize = 3;
 
-/// What is wrong with a name.
+/// Returns an error about a pattern.
 pub(crate) fn fault(text: &str, what: &str) -> Error {
     Error::description(format!("name {}: {what}", quoted(text)))
 }
 
-/// The pieces, in order.
+/// Splits a pattern into its pieces.
 pub(crate) fn pieces(text: &str) -> Result<Vec<RawPiece<'_>>> {
     let fault = |what: &str| fault(text, what);
     if text.is_empty() || text.len() > MAX_LEN {
@@ -54,13 +54,13 @@ pub(crate) fn pieces(text: &str) -> Result<Vec<RawPiece<'_>>> {
     Ok(pieces)
 }
 
-/// Whether a choice has the optional piece of this number: choice 0 has all of them, bit *n* leaves
-/// out the *n*-th.
+/// Returns `true` if a choice includes an optional piece. Choice 0 includes all; bit *n* omits the
+/// *n*-th.
 pub(crate) fn is_chosen(choice: u32, optional: u32) -> bool {
     choice.checked_shr(optional).unwrap_or(0) & 1 == 0
 }
 
-/// In how many ways so many optional pieces can be there or not.
+/// Returns the number of choices for `optional` optional pieces.
 pub(crate) fn choices(optional: usize) -> u32 {
     1 << optional.min(MAX_OPTIONAL)
 }

@@ -1,19 +1,18 @@
-//! Expressions as descriptions write them, parsed and checked against the names that are known
-//! there.
+//! Parses expressions of descriptions and checks the names in them.
 
 use crate::data::coded::CHECKPOINTS;
 use crate::data::schema::RawExpression;
 use crate::error::Result;
 use crate::language::expression::Expression;
 
-/// Parses an expression and holds its names against the known ones.
+/// Parses an expression. Fails for a name that `known` rejects.
 pub(crate) fn expression(raw: &RawExpression, known: &dyn Fn(&str) -> bool) -> Result<Expression> {
     let expression = Expression::parse(&raw.text())?;
     expression.check_names(known)?;
     Ok(expression)
 }
 
-/// An expression that a description may leave out; `place` is its name there.
+/// Parses an optional expression; `place` is its field name, for errors.
 pub(crate) fn optional(
     raw: Option<&RawExpression>,
     place: &str,
@@ -22,7 +21,7 @@ pub(crate) fn optional(
     raw.map(|raw| expression(raw, known)).transpose().map_err(|error| error.at(place))
 }
 
-/// A condition; one that is not written always holds.
+/// Parses a condition, which is true by default.
 pub(crate) fn condition(
     raw: Option<&RawExpression>,
     known: &dyn Fn(&str) -> bool,
@@ -36,8 +35,8 @@ pub(crate) fn of_checkpoints<T>(list: &[T]) -> &[T] {
     if CHECKPOINTS { list } else { &[] }
 }
 
-/// Understands each entry of a list about checkpoints. In a build without them, returns an empty list
-/// and lets the compiler drop the code.
+/// Converts each entry of a list about checkpoints. In a build without checkpoints, returns an empty
+/// list, so that the compiler drops the code.
 pub(crate) fn understood_of_checkpoints<T, U>(
     list: &[T],
     understand: impl FnMut(&T) -> Result<U>,

@@ -1,4 +1,4 @@
-//! A checkpoint's `config.json` as a source of hyperparameters.
+//! The `config.json` of a checkpoint as a source of hyperparameters.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use crate::parameters::transformers::{class_defaults, part_defaults};
 use crate::parameters::{Parameter, ParameterSource};
 use crate::value::ParameterValue;
 
-/// Where the configuration of a model with several parts keeps the language model. What is there
-/// takes precedence over what is outside.
+/// The sections of the language model in configurations of multimodal models. They take precedence over
+/// the top level.
 const SECTIONS: [&str; 6] = [
     "text_config",
     "llm_config",
@@ -20,33 +20,33 @@ const SECTIONS: [&str; 6] = [
     "transformer_layer_config",
 ];
 
-/// The longest list and the longest string a hyperparameter can be.
+/// The maximum length of a list or string value.
 const MAX_LEN: usize = 1 << 16;
 
-/// JSON files beside the weights of a checkpoint, by name.
+/// JSON files of a checkpoint, by file name.
 pub(crate) type Documents = BTreeMap<String, Json>;
 
-/// A `config.json`, with what the configuration class of its model type adds.
+/// A `config.json` with the defaults of its configuration class.
 ///
-/// The part of the language model goes before the whole, and in each what is written before the
-/// defaults of its class, as names of one object that is put over another.
+/// The section of the language model takes precedence over the top level, and in each, written values
+/// take precedence over the class defaults. Whole top-level members are overridden, not nested ones.
 #[derive(Clone, Copy)]
 pub(crate) struct Config<'a> {
     root: &'a Json,
     section: Option<&'a Json>,
-    /// Best first.
+    /// The layers in order of precedence.
     layers: [Option<&'a Json>; 4],
     documents: Option<&'a Documents>,
 }
 
 impl<'a> Config<'a> {
-    /// The configuration as the architecture with this kind of files sees it.
+    /// Returns the configuration for a projector or for a language model.
     pub(crate) fn of(root: &'a Json, is_projector: bool) -> Self {
         if is_projector { Self::of_projector(root) } else { Self::new(root) }
     }
 
-    /// The same for a projector: no part goes before the whole, and the vision tower may have a
-    /// class of its own.
+    /// Returns the configuration for a projector: without a section that takes precedence. The vision
+    /// tower may name its own class.
     fn of_projector(root: &'a Json) -> Self {
         let tower = root.get("vision_config").filter(|tower| first_class(tower).is_some());
         let of_root = model_type(root).and_then(class_defaults);
@@ -58,7 +58,7 @@ impl<'a> Config<'a> {
             SECTIONS.iter().find_map(|path| at(root, path).filter(|section| section.is_object()));
         let defaults = |part: &Json| class_defaults(model_type(part)?);
         let of_root = defaults(root);
-        // A part that names no model type has that which the defaults of the whole give it.
+        // A section without a model type has the one in the class defaults of the whole model.
         let of_section = section.and_then(|section| {
             let named = || SECTIONS.iter().find_map(|path| of_root.and_then(|all| at(all, path)));
             defaults(section).or_else(|| defaults(named()?))
@@ -67,20 +67,20 @@ impl<'a> Config<'a> {
         Self { root, section, layers, documents: None }
     }
 
-    /// The same, with or without the defaults of the classes.
+    /// Returns the configuration with or without class defaults.
     pub(crate) fn with_class_defaults(self, count: bool) -> Self {
         let [section, of_section, root, of_root] = self.layers;
         let of_class = |layer: Option<&'a Json>| layer.filter(|_| count);
         Self { layers: [section, of_class(of_section), root, of_class(of_root)], ..self }
     }
 
-    /// The same with the files beside it.
+    /// Returns the configuration with other JSON files of the checkpoint.
     pub(crate) fn beside(self, documents: Option<&'a Documents>) -> Self {
         Self { documents, ..self }
     }
 
-    /// The value at a path of names between dots; `null` is nothing. `FILE#PATH` is a path in
-    /// another file.
+    /// Returns the value at a path of names separated by dots; `None` if it is `null`. `FILE#PATH` is a
+    /// path in another file.
     fn find(&self, path: &str) -> Option<&'a Json> {
         if let Some((file, path)) = path.split_once('#') {
             return at(self.documents?.get(file)?, path);
@@ -90,8 +90,7 @@ impl<'a> Config<'a> {
         at(layer, path)
     }
 
-    /// What the class of a part has at a path that leads into that part, where the part says
-    /// nothing there.
+    /// Returns the class default of a nested section at a path, unless the section sets it.
     fn find_in_class(&self, path: &str) -> Option<&'a Json> {
         let (parents, last) = path.rsplit_once('.').filter(|_| !path.contains(['#', '*', '(']))?;
         let (mut given, mut class) = (Some(self.root), self.layers[3]?);
@@ -112,8 +111,8 @@ impl<'a> Config<'a> {
         class.get(last).filter(|value| !value.is_null())
     }
 
-    /// The number of elements or members at a place, written as `len(PATH)`; the names of the
-    /// members of an object, as `names(PATH)`, numbers where they are numbers.
+    /// Evaluates `len(PATH)`, the number of elements or members, and `names(PATH)`, the member names of
+    /// an object, numeric names as integers.
     fn measure(&self, path: &str) -> Option<ParameterValue> {
         let (file, path) =
             path.split_once('#').map_or((None, path), |(file, path)| (Some(file), path));
@@ -139,8 +138,8 @@ impl<'a> Config<'a> {
         .map(ParameterValue::Int)
     }
 
-    /// The values at a path with one `*`, for the elements of a list or the members of an object
-    /// whose names are numbers, in order: a list, with nothing where an element has none.
+    /// Returns the list of values at a path with one `*`: for the elements of a list, or for the
+    /// members of an object with numeric names, in order. Missing values are `None`.
     fn find_each(&self, path: &str) -> Option<ParameterValue> {
         let (before, after) = path.split_once('*')?;
         let container = match before.strip_suffix('.') {
@@ -170,8 +169,7 @@ impl<'a> Config<'a> {
         Some(ParameterValue::List(elements.into()))
     }
 
-    /// Fails where a path leads through something that is not an object: what it says there would
-    /// be ignored.
+    /// Fails if a path goes through a value that is not an object: it would be ignored.
     fn refuse_values_on_the_way(&self, path: &str) -> Result<()> {
         let own = if path.contains(['#', '*', '(']) { "" } else { path };
         for (end, _) in own.match_indices('.') {
@@ -188,12 +186,12 @@ impl<'a> Config<'a> {
         Ok(())
     }
 
-    /// The class of the model: the first of `architectures`, of the part where it has some.
+    /// Returns the class of the model: the first of `architectures`, preferably of the section.
     pub(crate) fn class(&self) -> Option<&'a str> {
         self.section.and_then(first_class).or_else(|| self.whole_class())
     }
 
-    /// The class that the whole names.
+    /// Returns the class at the top level.
     pub(crate) fn whole_class(&self) -> Option<&'a str> {
         first_class(self.root)
     }
@@ -202,14 +200,14 @@ impl<'a> Config<'a> {
         self.find("model_type")?.as_str()
     }
 
-    /// Whether there is something at a place.
+    /// Returns `true` if there is a value at a path.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.find(path).is_some()
     }
 }
 
-/// The part of the language model in the configurations of a model type, and the model type that
-/// this part has by default; `None` where the class has no such part.
+/// Returns the section of the language model in configurations of a model type, and the default model
+/// type of the section; `None` if the class has no such section.
 pub(crate) fn text_part(model_type: &str) -> Option<(&'static str, &'static str)> {
     let defaults = class_defaults(model_type)?;
     SECTIONS.iter().find_map(|name| Some((*name, self::model_type(defaults.get(name)?)?)))
@@ -223,8 +221,8 @@ fn first_class(part: &Json) -> Option<&str> {
     part.get("architectures")?.get(0)?.as_str()
 }
 
-/// The value at a path of names between dots in a `config.json`, looked up as hyperparameters are:
-/// the part of the language model goes before the whole, and `null` is nothing.
+/// Returns the value at a path of names separated by dots in a `config.json`, looked up like a
+/// hyperparameter: the section of the language model takes precedence, and `null` is no value.
 ///
 /// ```
 /// let config = serde_json::json!({ "vocab_size": 1, "text_config": { "vocab_size": 512 } });
@@ -254,7 +252,7 @@ impl ParameterSource for Config<'_> {
         if let Some((path, value)) = each {
             return Ok(Some((value, path.to_string())));
         }
-        // What some part says goes before what the class of another has.
+        // Written values take precedence over class defaults.
         let found = parameter.from.iter().find_map(|path| Some((path, self.find(path)?)));
         let in_class =
             || parameter.from.iter().find_map(|path| Some((path, self.find_in_class(path)?)));

@@ -1,4 +1,4 @@
-//! Hyperparameters as a description declares them, in the order they can be evaluated in.
+//! The declared hyperparameters of a description, in order of evaluation.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use crate::language::terms::optional;
 use crate::limits::MAX_PLACES;
 use crate::parameters::{FilePlace, Parameter, ParameterType};
 
-/// Hyperparameters that every description has: the class of a checkpoint, the one that the whole of
-/// it names where a part names another, and its model type.
+/// Predefined hyperparameters: the class of a checkpoint, the class at the top level if a section names
+/// another one, and the model type.
 pub(crate) const IMPLICIT: [&str; 3] = ["class", "outer_class", "model_type"];
 
-/// The places of hyperparameters in the order of their declaration, by name.
+/// The indices of hyperparameters in order of declaration, by name.
 pub(crate) struct Declared<'a>(BTreeMap<&'a str, usize>);
 
 impl<'a> Declared<'a> {
     pub(crate) fn of(raw: &'a Ordered<RawParameter>) -> Self {
-        // The implicit ones are known from the beginning.
+        // Implicit hyperparameters are defined before all others.
         let own = raw.0.iter().enumerate().map(|(place, (name, _))| (&**name, place));
         Self(IMPLICIT.into_iter().map(|name| (name, 0)).chain(own).collect())
     }
@@ -28,7 +28,7 @@ impl<'a> Declared<'a> {
     }
 }
 
-/// The hyperparameters as they are declared.
+/// Parses the declarations of hyperparameters.
 pub(crate) fn parameters(
     architecture: &str,
     raw: &Ordered<RawParameter>,
@@ -78,9 +78,9 @@ pub(crate) fn parameters(
     raw.0.iter().map(understand).collect()
 }
 
-/// The hyperparameters so that each follows those its defaults use, `others` among them, which are
-/// beside the declarations; otherwise in the order of the description. Fails where two use each
-/// other.
+/// Sorts hyperparameters so that each one follows those that its defaults use; `others` are defaults
+/// outside the declarations. Otherwise keeps the order of the description. Fails for a cyclic
+/// dependency.
 pub(crate) fn in_order_of_use(
     parameters: Vec<Parameter>,
     others: &[&(Box<str>, Expression)],

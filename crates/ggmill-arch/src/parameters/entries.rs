@@ -1,5 +1,4 @@
-//! Metadata as a source of hyperparameters: those of a finished file, or those that are to be
-//! written.
+//! Metadata as a source of hyperparameters.
 
 use std::collections::BTreeSet;
 
@@ -11,22 +10,22 @@ use crate::language::expression::Expression;
 use crate::parameters::{FilePlace, Parameter, ParameterSource};
 use crate::value::ParameterValue;
 
-/// The longest list and the longest string a hyperparameter can be.
+/// The maximum length of a list or string value.
 const MAX_LEN: u64 = 1 << 16;
 
 /// Metadata entries by key.
 #[derive(Clone, Debug)]
 pub(crate) enum Entries<'a> {
-    /// Of a file that was read.
+    /// Metadata of an existing file.
     Read(Metadata<'a>),
-    /// Of a file that is to be written.
+    /// Metadata of a file to be written.
     ToWrite(&'a MetadataBuf),
-    /// The same, made for this.
+    /// Generated metadata.
     Made(MetadataBuf),
 }
 
 impl Entries<'_> {
-    /// The value of a key, where there is one; that of the first entry with the key.
+    /// Returns the value of the first entry with a key.
     pub(crate) fn get(&self, key: &str) -> Option<Result<Value<'_>, ggmill_core::Error>> {
         match self {
             Self::Read(metadata) => metadata.get(key).map(|entry| entry.value()),
@@ -56,7 +55,8 @@ impl Entries<'_> {
     }
 }
 
-/// A value as one of a hyperparameter.
+/// Converts a metadata value to a value of a hyperparameter; `None` if it is too large or not
+/// representable.
 pub(crate) fn read(value: &Value<'_>) -> Option<ParameterValue> {
     if let Some(array) = value.as_array() {
         return list(&array);
@@ -100,19 +100,19 @@ impl ParameterSource for Entries<'_> {
     }
 }
 
-/// Metadata together with the tensors of the file.
+/// Metadata with the tensor names of the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WithTensors<'a> {
     pub(crate) entries: &'a Entries<'a>,
-    /// The names of the tensors.
+    /// The tensor names.
     pub(crate) tensors: &'a BTreeSet<String>,
-    /// How many blocks there are.
+    /// The number of blocks.
     pub(crate) blocks: u64,
 }
 
 impl ParameterSource for WithTensors<'_> {
     fn lookup(&self, parameter: &Parameter) -> Result<Option<(ParameterValue, String)>> {
-        // One of several names is enough.
+        // A block matches if it has a tensor with any of the names.
         let places = parameter.keys.iter().filter(|place| matches!(place, FilePlace::Blocks(_)));
         let names: Vec<&str> = places.map(FilePlace::key).collect();
         if !names.is_empty() {

@@ -6,17 +6,17 @@ use crate::error::{Error, Result};
 use crate::language::expression::Expression;
 use crate::value::ParameterValue;
 
-/// A metadata key of a model with its value.
+/// A metadata key with its value.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Key {
-    /// The whole key, such as `llama.block_count`.
+    /// The full key, such as `llama.block_count`.
     pub name: String,
-    /// Its value, or that the writer knows it.
+    /// The value, or [`KeyValue::FileType`] if the writer determines it.
     pub value: KeyValue,
 }
 
-/// The value of a metadata key: of exactly the type that is written.
+/// A metadata value of the type that is written.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "each variant is its type")]
@@ -40,13 +40,13 @@ pub enum KeyValue {
     F32Array(Vec<f32>),
     BoolArray(Vec<bool>),
     StrArray(Vec<String>),
-    /// The place of `general.file_type`, which only the one who chose the types of the tensors
-    /// knows.
+    /// A placeholder for `general.file_type`, which the writer determines with the types of the
+    /// tensors.
     FileType,
 }
 
 impl KeyValue {
-    /// Sets the key to this value; [`KeyValue::FileType`] to `file_type`.
+    /// Sets the key to this value; `file_type` replaces [`KeyValue::FileType`].
     pub(crate) fn set(&self, name: &str, file_type: u32, metadata: &mut MetadataBuf) {
         let value: &dyn Settable = match self {
             Self::U8(value) => value,
@@ -74,7 +74,7 @@ impl KeyValue {
     }
 }
 
-/// `MetadataBuf::set` takes a sized value; this is the door for one of many types.
+/// An object-safe form of `MetadataBuf::set`, which takes a sized value.
 trait Settable {
     fn set_in(&self, name: &str, metadata: &mut MetadataBuf);
 }
@@ -85,16 +85,15 @@ impl<T: ToValue> Settable for T {
     }
 }
 
-/// A key as a file has it: those of the format itself are written whole in descriptions, the
-/// architecture's own without its name. llama.cpp names the keys of the activation xIELU without an
-/// architecture.
+/// Returns the full key: descriptions omit the architecture prefix of its own keys. Keys of the format
+/// are full, and so are those of the xIELU activation, which llama.cpp writes without a prefix.
 pub(crate) fn whole_key(architecture: &str, key: &str) -> Box<str> {
     let whole = ["general.", "tokenizer.", "xielu."].iter().any(|space| key.starts_with(space));
     if whole { key.into() } else { format!("{architecture}.{key}").into() }
 }
 
-/// The type a key is written with: one for a single value, one for a list, or both where
-/// checkpoints have either.
+/// The type that a key is written with: of a single value, of list elements, or both if checkpoints
+/// have either.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct KeyType {
     pub(crate) single: Option<ValueType>,
@@ -102,7 +101,7 @@ pub(crate) struct KeyType {
 }
 
 impl KeyType {
-    /// `u32`, `[i32]`, `u32 | [i32]`.
+    /// Parses `u32`, `[i32]` or `u32 | [i32]`.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let fault = || {
             Error::description(format!(
@@ -141,7 +140,7 @@ impl KeyType {
         Ok(key_type)
     }
 
-    /// The value as this type, when it fits.
+    /// Converts a value to this type. Fails if it is out of range or of a different type.
     pub(crate) fn convert(
         self,
         expression: &Expression,
@@ -170,11 +169,11 @@ fn integer<T: TryFrom<i64>>(value: &ParameterValue) -> Option<T> {
     value.as_i64()?.try_into().ok()
 }
 
-/// Rounded to nearest, ties to even; a number beyond the range is refused.
+/// Rounds to the nearest single-precision number, ties to even. Returns `None` on overflow.
 fn float(value: &ParameterValue) -> Option<f32> {
     #[expect(clippy::cast_possible_truncation, reason = "the rounding is the point")]
     let rounded = value.as_f64()? as f32;
-    // An infinity is one by intent; what becomes one does not fit.
+    // An infinite value is intended; a finite value that overflows is not.
     (rounded.is_finite() || value.as_f64()?.is_infinite()).then_some(rounded)
 }
 

@@ -1,4 +1,4 @@
-//! Metadata keys as descriptions write them.
+//! Metadata keys in descriptions.
 
 use ggmill_core::keys::GENERAL_FILE_TYPE;
 
@@ -8,7 +8,7 @@ use crate::language::expression::Expression;
 use crate::language::terms::{condition, expression};
 use crate::parameters::key::{KeyType, whole_key};
 
-/// A metadata key as a description writes it. Without a value it is a place that the writer fills.
+/// A metadata key in a description. A key without a value is written by the writer.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyTemplate {
     pub(crate) name: Box<str>,
@@ -18,7 +18,7 @@ pub(crate) struct KeyTemplate {
     pub(crate) required: Option<RawRequired>,
     pub(crate) when: Expression,
     pub(crate) stage: RawStage,
-    /// Whether it is a further entry of a key.
+    /// If true, an earlier entry of the description has the same key.
     pub(crate) is_further: bool,
 }
 
@@ -45,8 +45,8 @@ impl KeyTemplate {
             let key_type =
                 raw.r#type.as_deref().ok_or_else(|| Error::description("the type is missing"))?;
             let key_type = KeyType::parse(key_type)?;
-            // What follows @ tells apart entries of one key, which is written where the first of
-            // them that applies is, with the value of the last.
+            // A suffix after @ distinguishes entries with the same key. The key is written at the place of
+            // the first entry that applies, with the value of the last.
             let (name, is_further) =
                 name.split_once('@').map_or((name, false), |(name, _)| (name, true));
             Ok(Self {

@@ -1,4 +1,4 @@
-//! Hyperparameters: where they come from and what they may be.
+//! Hyperparameters: their declarations, sources and types.
 
 pub(crate) mod config;
 pub(crate) mod declared;
@@ -14,35 +14,36 @@ use crate::language::expression::{Expression, Scope};
 use crate::parameters::key::whole_key;
 use crate::value::ParameterValue;
 
-/// A hyperparameter as a description declares it.
+/// A declared hyperparameter.
 #[derive(Clone, Debug)]
 pub(crate) struct Parameter {
     pub(crate) name: Box<str>,
     pub(crate) kind: ParameterType,
-    /// Where a configuration may have it, best first.
+    /// Its paths in a configuration, in order of precedence.
     pub(crate) from: Vec<Box<str>>,
-    /// Where a file's metadata may have it, best first.
+    /// Its sources in a file, in order of precedence.
     pub(crate) keys: Vec<FilePlace>,
     pub(crate) default: Option<Expression>,
-    /// Instead of the default, when the source is a file.
+    /// The default when reading a file, instead of `default`.
     pub(crate) in_file: Option<Expression>,
-    /// What a configuration has that a file came from, by the hyperparameters of the file.
+    /// Its value in the configuration that a file was converted from, as an expression over the
+    /// hyperparameters of the file.
     pub(crate) restored: Option<Expression>,
     pub(crate) optional: bool,
 }
 
-/// A place of a hyperparameter in a file's metadata: a whole key.
+/// The source of a hyperparameter in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FilePlace {
-    /// Its value.
+    /// The value of a metadata key.
     Value(Box<str>),
-    /// How many elements it has.
+    /// The number of elements of a metadata key.
     Count(Box<str>),
-    /// Whether each block has a tensor of this name, which is not of the metadata.
+    /// For each block, `true` if it has a tensor with this name.
     Blocks(Box<str>),
 }
 
-/// As a description writes it, with the whole key.
+/// Formats it as in descriptions, with the full key.
 impl fmt::Display for FilePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -54,9 +55,8 @@ impl fmt::Display for FilePlace {
 }
 
 impl FilePlace {
-    /// A place as a description writes it: a key without the architecture's name, a whole one of
-    /// the format's own, `len(KEY)` for the number of its elements; or `blocks(TENSOR)` for the
-    /// blocks that have this tensor.
+    /// Parses a source: a key without the architecture prefix, a standard key, `len(KEY)` for its
+    /// number of elements, or `blocks(TENSOR)` for the blocks that have the tensor.
     pub(crate) fn parse(architecture: &str, text: &str) -> Self {
         let within = |function: &str| text.strip_prefix(function)?.strip_suffix(')');
         if let Some(tensor) = within("blocks(") {
@@ -68,6 +68,7 @@ impl FilePlace {
         if counted.is_some() { Self::Count(key) } else { Self::Value(key) }
     }
 
+    /// Returns the metadata key, or the tensor name of `blocks`.
     pub(crate) fn key(&self) -> &str {
         match self {
             Self::Value(key) | Self::Count(key) | Self::Blocks(key) => key,
@@ -75,7 +76,7 @@ impl FilePlace {
     }
 }
 
-/// The form of a hyperparameter: one value, a list of them, or either.
+/// The type of a hyperparameter: a scalar, a list of scalars, or either.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ParameterType {
     scalar: ScalarType,
@@ -89,29 +90,28 @@ enum ScalarType {
     Float,
     Bool,
     Str,
-    /// Any of these.
+    /// Any of these types.
     Any,
 }
 
-/// Where hyperparameters come from. A checkpoint's configuration is one source; the metadata of a
-/// file can be another.
+/// A source of hyperparameters, such as the configuration of a checkpoint or the metadata of a file.
 pub(crate) trait ParameterSource {
-    /// The value with the place it was found at, or nothing.
+    /// Returns the value and its location, if the source has the hyperparameter.
     fn lookup(&self, parameter: &Parameter) -> Result<Option<(ParameterValue, String)>>;
 
-    /// The places that were searched, for the message that there is nothing; `None` when such a
-    /// source has no place for it, so that nothing is missing.
+    /// Returns the locations that were searched, for messages; `None` if this kind of source never has
+    /// the hyperparameter, so that it is not reported as missing.
     fn places(&self, parameter: &Parameter) -> Option<String>;
 
-    /// The replacement where the source has nothing.
+    /// Returns the default if the source does not have the hyperparameter.
     fn default<'p>(&self, parameter: &'p Parameter) -> Option<&'p Expression> {
         parameter.default.as_ref()
     }
 }
 
 impl Parameter {
-    /// The value: from the source, else from the default of the checkpoint's kind, else from its
-    /// own.
+    /// Returns the value: from the source, or else the default of the checkpoint kind, or else its own
+    /// default.
     pub(crate) fn resolve(
         &self,
         source: &dyn ParameterSource,
@@ -143,7 +143,7 @@ impl Parameter {
 }
 
 impl ParameterType {
-    /// `int`, `[int]`, `int | [int]`, and so for `float`, `bool`, `string`.
+    /// Parses `int`, `[int]`, `int | [int]`, and likewise for `float`, `bool`, `string` and `any`.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let (single, list, scalar) = match text.split_once('|') {
             Some((single, list))
@@ -190,12 +190,13 @@ impl ParameterType {
         }
     }
 
-    /// Whether it can be a list.
+    /// Returns `true` if the value can be a list.
     pub(crate) fn can_be_list(self) -> bool {
         self.list
     }
 
-    /// The value as this type. Whole numbers may be written as floats, and any number is a float.
+    /// Converts a value to this type: integral floats to integers, and any number to a float. Returns
+    /// `None` for a different type.
     pub(crate) fn accept(self, value: &ParameterValue) -> Option<ParameterValue> {
         match value {
             ParameterValue::List(elements) if self.list => {
@@ -212,18 +213,18 @@ impl ParameterType {
 
 impl ScalarType {
     fn accept(self, value: &ParameterValue) -> Option<ParameterValue> {
-        /// Up to here every whole number has a double of its own.
+        /// The limit below which all integers are exact in double precision (2⁵³).
         const EXACT: f64 = 9_007_199_254_740_992.0;
         Some(match (self, value) {
             (Self::Int, ParameterValue::Int(_))
             | (Self::Bool, ParameterValue::Bool(_))
             | (Self::Str, ParameterValue::Str(_))
             | (Self::Any, _)
-            // An element that a list leaves out.
+            // A missing element of a list.
             | (_, ParameterValue::None) => value.clone(),
             #[expect(
                 clippy::cast_possible_truncation,
-                reason = "whole and within the range of exact doubles"
+                reason = "an integer within the range of exact doubles"
             )]
             (Self::Int, &ParameterValue::Float(number))
                 if number.fract() == 0.0 && number.abs() <= EXACT =>

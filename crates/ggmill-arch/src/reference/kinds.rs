@@ -1,4 +1,4 @@
-//! The kind of file that an architecture name denotes.
+//! The kind of file that an architecture name implies.
 
 use std::sync::LazyLock;
 

@@ -1,5 +1,4 @@
-//! Architectures that are known by name: which there are, and what their tensors are called. Facts
-//! imported from gguf.
+//! The tensor names of known architectures, imported from gguf.
 
 use std::sync::LazyLock;
 
@@ -11,23 +10,22 @@ use crate::language::pattern::begins;
 static NAMES: LazyLock<Names> = LazyLock::new(|| table(compiled::NAMES));
 
 impl TensorNames {
-    /// The names of the architecture called this; `None` when no program is known that has it.
+    /// Returns the tensor names of an architecture, if it is known.
     pub fn of(architecture: &str) -> Option<&'static Self> {
         NAMES.architectures.get(architecture)
     }
 
-    /// Every architecture that is known by name, in alphabetical order, with the names of its
-    /// tensors.
+    /// Returns all known architectures in alphabetical order, with their tensor names.
     pub fn all() -> impl ExactSizeIterator<Item = (&'static str, &'static Self)> {
         NAMES.architectures.iter().map(|(name, names)| (&**name, names))
     }
 
-    /// The sources of the names, with versions.
+    /// Returns the sources of the names, with versions.
     pub fn sources() -> &'static [String] {
         &NAMES.sources
     }
 
-    /// Whether a tensor of the architecture can have this name.
+    /// Returns `true` if a tensor of the architecture can have this name.
     pub fn contains(&self, tensor: &str) -> bool {
         match block_of(tensor) {
             Some((_, rest)) => self.block.iter().any(|name| begins(rest, name)),
@@ -35,7 +33,7 @@ impl TensorNames {
         }
     }
 
-    /// The names as patterns, those of the whole model first.
+    /// Returns the names as patterns, those outside blocks first.
     pub fn patterns(&self) -> impl Iterator<Item = String> {
         self.model
             .iter()
@@ -55,7 +53,7 @@ mod tests {
         for (architecture, names) in &file.architectures {
             assert!(!names.model.is_empty() || !names.block.is_empty(), "{architecture}");
             for pattern in names.patterns() {
-                // The longest name the format allows, with room for a number and a suffix.
+                // The format limits names to 64 bytes, including a number and a suffix.
                 assert!(pattern.len() <= 64 && pattern.is_ascii(), "{architecture}: {pattern}");
                 let name = pattern.replace("{bid}", "17").replace("{xid}", "3");
                 assert!(
@@ -69,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_no_prefix_of_another() {
+    fn names_match_whole_components() {
         let llama = TensorNames::of("llama").unwrap();
         for name in [
             "blk.0.attn_q.weight",

@@ -1,5 +1,4 @@
-//! Inputs of the reference's mixtures beside roles and numbers: facts about names, of tensors and
-//! of single architectures.
+//! Facts about tensor names and architectures that the reference's quantization mixtures depend on.
 
 use std::sync::LazyLock;
 
@@ -16,24 +15,24 @@ static USUAL: MixtureTraits = MixtureTraits {
 };
 
 impl MixtureTraits {
-    /// Those of the architecture with this name; the usual ones where nothing is special about it.
+    /// Returns the traits of an architecture; the defaults if it has no special ones.
     pub fn of(architecture: &str) -> &'static Self {
         TABLE.architectures.get(architecture).unwrap_or(&USUAL)
     }
 
-    /// Whether what leads out of attention and feed-forward layers gets fewer bits than usual, and
-    /// the output eight.
+    /// Returns `true` if the output projections of attention and feed-forward layers get fewer bits
+    /// than usual, and the output matrix eight.
     pub fn is_lean(&self) -> bool {
         self.is_lean
     }
 
-    /// Whether other matrices than those of experts are stacked.
+    /// Returns `true` if the architecture has stacked matrices other than experts.
     pub fn stacks_others(&self) -> bool {
         self.stacks_others
     }
 
-    /// Whether a model of this depth, whose heads share keys and values or do not, with so many
-    /// experts, has the shape that is called 70B.
+    /// Returns `true` if a model has the shape that the reference calls 70B. `shares_heads` is `true`
+    /// for grouped-query attention.
     pub fn is_large(&self, depth: u64, shares_heads: bool, experts: u64) -> bool {
         let has_shape = |large: &LargeShape| {
             depth == large.depth
@@ -43,13 +42,13 @@ impl MixtureTraits {
         self.large.as_ref().is_some_and(has_shape)
     }
 
-    /// Whether a tensor of this name stays at eight bits.
+    /// Returns `true` if the tensor keeps eight bits.
     pub fn stays_at_eight_bits(&self, tensor: &str) -> bool {
         self.eight_bit_parts.iter().any(|part| tensor.contains(part.as_str()))
     }
 
-    /// Whether a matrix of this name may be quantized: not what is small, or sensitive, or not
-    /// named as weights are.
+    /// Returns `true` if the matrix may be quantized: its name ends with `weight`, and it is not listed
+    /// as small or sensitive.
     pub fn may_quantize(&self, tensor: &str) -> bool {
         let keeps = |part: &String| tensor.contains(part.as_str());
         tensor.ends_with("weight")
@@ -57,8 +56,8 @@ impl MixtureTraits {
             && !TABLE.keep_parts.iter().chain(&self.keep_parts).any(keeps)
     }
 
-    /// Whether a name of no convention has a part that says that it is not a matrix of weights;
-    /// upper and lower case count alike.
+    /// Returns `true` if a name without a known convention contains a word for something other than a
+    /// weight matrix. Ignores case.
     pub fn names_other_than_weights(tensor: &str) -> bool {
         let tensor = tensor.to_ascii_lowercase();
         TABLE.not_weights.iter().chain(&TABLE.keep_parts).any(|part| tensor.contains(part.as_str()))

@@ -1,4 +1,4 @@
-//! Classes of checkpoints that are known and not converted, with the reason for each.
+//! Checkpoint classes that are known and not converted, with reasons.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -12,13 +12,14 @@ fn list(projectors: bool) -> &'static BTreeMap<String, String> {
     if projectors { &REFUSED.projectors } else { &REFUSED.models }
 }
 
-/// Why checkpoints of this class are not converted; `None` for a class that is not in the list.
+/// Returns the reason why checkpoints of this class are not converted; `None` if the class is not
+/// listed.
 pub(crate) fn reason(class: &str, projectors: bool) -> Option<&'static str> {
     list(projectors).get(class).map(String::as_str)
 }
 
-/// The classes of checkpoints that are known and for which there is no description, of models or of
-/// projectors, each with the reason.
+/// Returns the known checkpoint classes without a description, of models or of projectors, with
+/// reasons.
 ///
 /// ```
 /// let mut models = ggmill_arch::refused_classes(false);

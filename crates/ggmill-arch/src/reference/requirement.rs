@@ -1,37 +1,37 @@
-//! Who requires a metadata key of a finished file, with the place that says so.
+//! The metadata keys that the specification and llama.cpp's loader require, with references.
 
 use ggmill_core::Metadata;
 
-/// `key|type|section|line|use|definition` in each line.
+/// Lines of `key|type|section|line|use|definition`.
 static SPECIFICATION: &str = include_str!("../../data/specification.txt");
-/// `architecture|key|how|file|function` in each line.
+/// Lines of `architecture|key|how|file|function`.
 static LOADER: &str = include_str!("../../data/loader.txt");
 
-/// The revision of the specification whose lines are counted.
+/// The revision of the specification that line numbers refer to.
 pub const SPECIFICATION_REVISION: &str = "docs/gguf.md of ggml, commit f18a111977d3 (22 July 2024)";
-/// The revision of llama.cpp whose functions are named.
+/// The revision of llama.cpp that functions refer to.
 pub const LOADER_REVISION: &str = "llama.cpp, commit 0c1e57098bba (1 October 2026)";
 
-/// A key that the specification requires of the files of an architecture.
+/// A key that the specification requires in files of an architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SpecifiedKey {
-    /// The whole key, such as `gpt2.context_length`.
+    /// The full key, such as `gpt2.context_length`.
     pub name: &'static str,
-    /// The type that the specification gives it, in words: `u64` where most files have u32.
+    /// The type in the specification: `u64` where most files have u32.
     pub type_name: &'static str,
-    /// The section that requires it.
+    /// The section of the specification.
     pub section: &'static str,
-    /// The line, in [`SPECIFICATION_REVISION`].
+    /// The line in [`SPECIFICATION_REVISION`].
     pub line: u32,
-    /// Whether hardly any file of the architecture has it.
+    /// If true, almost no file of the architecture has the key.
     pub is_rare: bool,
-    /// The name under which another section of the specification defines it, where that differs.
+    /// The name under which another section of the specification defines the key, if it differs.
     pub definition: Option<&'static str>,
 }
 
 impl SpecifiedKey {
-    /// Every one, in the order of the specification.
+    /// Returns all specified keys in the order of the specification.
     ///
     /// ```
     /// use ggmill_arch::SpecifiedKey;
@@ -54,18 +54,17 @@ impl SpecifiedKey {
         })
     }
 
-    /// The one with this name; `None` for a key that the specification does not require of any
-    /// architecture.
+    /// Returns the requirement for this key, if the specification requires it for any architecture.
     pub fn of(key: &str) -> Option<Self> {
         Self::all().find(|specified| specified.name == key)
     }
 
-    /// The name of the architecture.
+    /// Returns the name of the architecture.
     pub fn architecture(&self) -> &'static str {
         self.name.split_once('.').map_or(self.name, |(architecture, _)| architecture)
     }
 
-    /// Whether a file with this metadata has the key, under either name.
+    /// Returns `true` if the metadata has the key under either name.
     pub fn is_in(&self, metadata: Metadata<'_>) -> bool {
         [Some(self.name), self.definition]
             .into_iter()
@@ -74,34 +73,34 @@ impl SpecifiedKey {
     }
 }
 
-/// How llama.cpp refuses a file without a key.
+/// The way in which llama.cpp rejects a file without a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// It looks for the key and stops: "key not found in model".
+    /// The loader stops: "key not found in model".
     MissingKey,
-    /// It takes the number as 0, with which the tensors do not load.
+    /// The loader uses 0, for which the tensors do not load.
     TakenAsZero,
 }
 
-/// A key that llama.cpp requires of the files of an architecture.
+/// A key that llama.cpp requires in files of an architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoaderKey {
-    /// The architecture; `None` for every one.
+    /// The architecture; `None` for all.
     pub architecture: Option<&'static str>,
-    /// The key without the architecture's name.
+    /// The key without the architecture prefix.
     pub key: &'static str,
-    /// The consequence if it is missing.
+    /// The consequence if the key is missing.
     pub refusal: Refusal,
-    /// The source file, in [`LOADER_REVISION`].
+    /// The source file in [`LOADER_REVISION`].
     pub file: &'static str,
-    /// The function that refuses the file.
+    /// The function that rejects the file.
     pub function: &'static str,
 }
 
 impl LoaderKey {
-    /// Every one.
+    /// Returns all keys that the loader requires.
     pub fn all() -> impl Iterator<Item = Self> + Clone {
         lines(LOADER).filter_map(|line| {
             let mut fields = line.split('|');
@@ -120,7 +119,7 @@ impl LoaderKey {
         })
     }
 
-    /// The loader requirement for this full key in files of the architecture.
+    /// Returns the loader requirement for a full key in files of the architecture.
     ///
     /// ```
     /// use ggmill_arch::LoaderKey;

@@ -1,13 +1,13 @@
-//! The roles of tensors.
+//! Roles of tensors.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// The role of a tensor in a model, which quantization, estimates and reports use in place of its
+/// The role of a tensor in a model. Quantization, estimates and reports use it instead of the tensor
 /// name.
 ///
-/// The list is closed, because a role is a promise that code acts on; an architecture that needs
-/// another one adds it here first.
+/// The list is closed, because code depends on each role. An architecture that needs another role adds
+/// it here first.
 ///
 /// ```
 /// use ggmill_arch::Role;
@@ -23,7 +23,7 @@ macro_rules! roles {
         impl Role {
             $(#[doc = concat!("`", $name, "`: ", $about, ".")] pub const $constant: Self = Self($name);)*
 
-            /// Every role with what it means, in the order of the reference page.
+            /// All roles with descriptions, in the order of the reference page.
             pub const ALL: &'static [(Self, &'static str)] = &[$((Self::$constant, $about)),*];
         }
     };
@@ -78,13 +78,13 @@ roles! {
 }
 
 impl Role {
-    /// The name a description writes.
+    /// Returns the name in descriptions.
     pub const fn name(self) -> &'static str {
         self.0
     }
 }
 
-/// The text is not the name of a [`Role`].
+/// The error for a text that is not the name of a [`Role`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownRole(());
 
@@ -99,7 +99,7 @@ impl std::error::Error for UnknownRole {}
 impl FromStr for Role {
     type Err = UnknownRole;
 
-    /// The role with this name.
+    /// Returns the role with this name.
     fn from_str(name: &str) -> Result<Self, UnknownRole> {
         Self::ALL.iter().map(|(role, _)| *role).find(|role| role.0 == name).ok_or(UnknownRole(()))
     }

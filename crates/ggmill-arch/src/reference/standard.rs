@@ -1,28 +1,26 @@
-//! The keys that mean the same in every file: what the specification lists, and what readers take
-//! for any architecture.
+//! Metadata keys that have the same meaning for all architectures.
 
 use ggmill_core::ValueType;
 
-/// Name, type and meaning in each line. `{n}` stands for a number or a name, `{arch}` for the name
-/// of an architecture.
+/// Lines of name, type and meaning. `{n}` matches a number or a name, `{arch}` the name of an
+/// architecture.
 static KEYS: &str = include_str!("../../data/keys.txt");
 
 /// A metadata key with a meaning that does not depend on the architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StandardKey {
-    /// Its name, with `{n}` for a number or a name and `{arch}.` in front of what each
-    /// architecture has.
+    /// The name, with `{n}` for a number or a name, and the prefix `{arch}.` for keys of architectures.
     pub pattern: &'static str,
-    /// Its type in words: `u32`, or `array of string`. `u64` where the specification has that and
-    /// most files have u32.
+    /// The type: `u32`, or `array of string`. `u64` where the specification has it and most files have
+    /// u32.
     pub type_name: &'static str,
-    /// Its meaning, in sentences.
+    /// The meaning, in sentences.
     pub meaning: &'static str,
 }
 
 impl StandardKey {
-    /// Every one, in the order of the specification.
+    /// Returns all standard keys in the order of the specification.
     pub fn all() -> impl Iterator<Item = Self> {
         KEYS.lines().filter_map(|line| {
             let (pattern, rest) = line.split_once('|')?;
@@ -31,8 +29,8 @@ impl StandardKey {
         })
     }
 
-    /// The one that a key is; the first part of the key may be any name where it stands for an
-    /// architecture.
+    /// Returns the standard key that a key matches. For keys of architectures, the first component may
+    /// be any name.
     ///
     /// ```
     /// use ggmill_arch::StandardKey;
@@ -45,13 +43,13 @@ impl StandardKey {
         Self::all().find(|standard| standard.fits(key))
     }
 
-    /// Whether its first part stands for the name of an architecture.
+    /// Returns `true` if the first component of the key is the name of an architecture.
     pub fn is_of_architecture(&self) -> bool {
         self.pattern.starts_with("{arch}.")
     }
 
-    /// The type it has, alone or as the elements of an array: in files, which have u32 for most of
-    /// what the specification calls u64.
+    /// Returns the type of a single value and of array elements in files, which have u32 for most keys
+    /// that the specification defines as u64.
     pub fn types(&self) -> (Option<ValueType>, Option<ValueType>) {
         let in_files =
             |name: &str| (if name == "u64" { "u32" } else { name }).parse::<ValueType>().ok();

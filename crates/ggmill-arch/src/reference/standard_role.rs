@@ -1,4 +1,4 @@
-//! The roles of tensors by their names in files of any architecture.
+//! Roles of tensors according to their standard names.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -7,7 +7,7 @@ use crate::data::compiled::{self, table};
 use crate::data::tables::Roles;
 use crate::reference::role::Role;
 
-/// The roles of names.
+/// Roles by whole name, by suffix, and by substring.
 #[derive(Debug)]
 struct StandardRoles {
     names: BTreeMap<String, Role>,
@@ -16,7 +16,7 @@ struct StandardRoles {
 }
 
 impl StandardRoles {
-    /// Decodes the table; a test checks that every role in it exists.
+    /// Decodes the table. A test checks that all its roles exist.
     fn read() -> Self {
         fn roles<T: FromIterator<(String, Role)>>(
             rows: impl IntoIterator<Item = (String, String)>,
@@ -48,8 +48,8 @@ impl StandardRoles {
 static ROLES: LazyLock<StandardRoles> = LazyLock::new(StandardRoles::read);
 
 impl Role {
-    /// The role of a tensor with this name, in any architecture, by the names that GGUF files have;
-    /// [`Role::OTHER`] where the name does not tell.
+    /// Returns the role of a tensor according to the naming convention of GGUF files, for any
+    /// architecture; [`Role::OTHER`] if the name does not imply a role.
     ///
     /// ```
     /// use ggmill_arch::Role;

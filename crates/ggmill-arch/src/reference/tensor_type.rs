@@ -1,4 +1,4 @@
-//! The types of tensors that do not follow the type of the file.
+//! Types of tensors that are independent of the file type.
 
 use std::sync::LazyLock;
 
@@ -9,21 +9,21 @@ use crate::data::tables;
 use crate::error::{Error, Result, quoted};
 use crate::language::pattern::Template;
 
-/// The type of a tensor, where the type of the file does not decide it.
+/// The type of a tensor that the file type does not determine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TensorType {
-    /// This one.
+    /// This type.
     Fixed(GgmlType),
-    /// That of its first source in the checkpoint.
+    /// The type of its first source in the checkpoint.
     OfSource,
-    /// That of the file: the name alone would make it F32.
+    /// The file type, although tensors with this name are F32 by default.
     OfFile,
-    /// F16 in a file of type F16, F32 in any other.
+    /// F16 in files of type F16, otherwise F32.
     HalfOrSingle,
 }
 
-/// The names of tensors that stay F32 in any architecture.
+/// The names of tensors that are F32 in all architectures.
 #[derive(Debug)]
 struct KeepF32 {
     endings: Vec<String>,
@@ -32,14 +32,14 @@ struct KeepF32 {
 }
 
 impl KeepF32 {
-    /// Decodes the table; a test checks that its patterns parse.
+    /// Decodes the table. A test checks that its patterns parse.
     fn read() -> Self {
         let tables::KeepF32 { endings, quantized_endings, names, .. } = table(compiled::KEEP_F32);
         let pattern = |name: &String| Template::parse(name).expect("a test parses every pattern");
         Self { endings, quantized_endings, names: names.iter().map(pattern).collect() }
     }
 
-    /// Whether a tensor with this name stays F32.
+    /// Returns `true` if a tensor with this name is F32.
     fn has(&self, name: &str) -> bool {
         self.endings.iter().any(|ending| name.ends_with(ending.as_str()))
             || !self.quantized_endings.iter().any(|ending| name.ends_with(ending.as_str()))
@@ -50,7 +50,7 @@ impl KeepF32 {
 static KEEP_F32: LazyLock<KeepF32> = LazyLock::new(KeepF32::read);
 
 impl TensorType {
-    /// The types a description may name.
+    /// The types by name in descriptions.
     const TYPES: [(&'static str, Self); 10] = [
         ("f32", Self::Fixed(GgmlType::F32)),
         ("f16", Self::Fixed(GgmlType::F16)),
@@ -64,7 +64,7 @@ impl TensorType {
         ("f16-or-f32", Self::HalfOrSingle),
     ];
 
-    /// The type with this name in descriptions.
+    /// Returns the type with this name in descriptions.
     pub(crate) fn of_word(text: &str) -> Result<Self> {
         let known = Self::TYPES.iter().find(|(known, _)| *known == text);
         known.map(|(_, found)| *found).ok_or_else(|| {
@@ -74,7 +74,8 @@ impl TensorType {
         })
     }
 
-    /// The type of a tensor of which a description says nothing: F32 by the name and for vectors.
+    /// Returns the default type of a tensor: F32 for vectors and for certain names, otherwise `None`
+    /// (the file type).
     pub(crate) fn by_name(name: &str, dimensions: usize) -> Option<Self> {
         (dimensions <= 1 || KEEP_F32.has(name)).then_some(Self::Fixed(GgmlType::F32))
     }

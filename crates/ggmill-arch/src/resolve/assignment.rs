@@ -1,5 +1,4 @@
-//! Which tensor of the file each tensor of a checkpoint goes into, and in what order the file has
-//! them.
+//! Assigns checkpoint tensors to tensors of the file.
 
 use std::collections::BTreeMap;
 
@@ -7,45 +6,41 @@ use crate::description::tensor::{Origin, Source, TensorSpec};
 use crate::error::Result;
 use crate::resolve::Resolved;
 
-/// The tensors a checkpoint gives, in the order of the file, and what it has beyond them.
+/// The tensors of the file with their sources in a checkpoint, and unassigned checkpoint tensors.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Assignment<'r> {
-    /// The tensors of the file in order: those whose source says so ([`Source::first`]), then
-    /// computed ones, then each at the place of the last of its sources in the checkpoint.
+    /// The tensors of the file in order: first those whose source is marked ([`Source::first`]), then
+    /// computed ones, then each at the position of the last of its sources in the checkpoint.
     pub tensors: Vec<Assigned<'r>>,
-    /// Positions of checkpoint tensors that no tensor of the file comes from and that the
-    /// description does not ignore either.
+    /// Positions of checkpoint tensors that are neither used nor ignored.
     pub unknown: Vec<usize>,
 }
 
-/// A tensor of the file with where its data come from.
+/// A tensor of the file with its source.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Assigned<'r> {
     /// The tensor.
     pub spec: &'r TensorSpec,
-    /// The operations and names in the checkpoint, or `None` when the tensor is computed.
+    /// The checkpoint names and operations; `None` if the tensor is computed.
     pub source: Option<&'r Source>,
-    /// Positions of the source's names in the checkpoint, in the order of the source.
+    /// Positions of the source tensors in the checkpoint, in the order of the source.
     pub positions: Vec<usize>,
 }
 
 impl Resolved<'_> {
-    /// Says which tensors the file has when the checkpoint has tensors of these names, and in what
-    /// order. The names are those that [`name_rules`](Self::name_rules) give; tensors that they
-    /// ignore count as absent.
+    /// Assigns the tensors of a checkpoint with these tensor names, as [`name_rules`](Self::name_rules)
+    /// rename them. Ignored tensors count as missing.
     ///
-    /// The order of the file is that of the reference when `names` are in its order: shards by file
-    /// name, the names within each sorted. Fails when a required tensor is missing, or some of
-    /// the parts of one.
+    /// The order of the file equals the reference's if `names` are in its order: shards by file name,
+    /// names sorted within each. Fails if a required tensor is missing or incomplete.
     pub fn assign<'r>(&'r self, names: &[impl AsRef<str>]) -> Result<Assignment<'r>> {
         self.assigned(names, true)
     }
 
-    /// The same for a checkpoint that has only some of the tensors, as an adapter has factors for
-    /// some: none is required, and none is computed. Fails only when a tensor of the file lacks
-    /// some of its parts.
+    /// Like [`assign`](Self::assign), for a checkpoint with only some of the tensors, such as an
+    /// adapter: no tensor is required, and none is computed. Fails only if a tensor is incomplete.
     pub fn assign_some<'r>(&'r self, names: &[impl AsRef<str>]) -> Result<Assignment<'r>> {
         self.assigned(names, false)
     }
@@ -63,7 +58,7 @@ impl Resolved<'_> {
             .collect();
         let mut used = vec![false; names.len()];
         let mut assigned = Vec::with_capacity(self.tensors().len());
-        // The place of every group that is written together.
+        // The position of each group of tensors that are written consecutively.
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
         for spec in self.tensors() {
             if !is_complete && !spec.has_some(|name| positions_of.contains_key(name)) {
@@ -92,8 +87,8 @@ impl Resolved<'_> {
             let before = spec.before.iter().find_map(|name| positions_of.get(&**name).copied());
             assigned.push((before, Assigned { spec, source, positions }));
         }
-        // A stable sort: tensors of one place stay in the order of the description, computed ones
-        // first, and `None`, a computed tensor without a place, goes before all.
+        // The sort is stable: tensors with the same position stay in the order of the description, and
+        // computed ones (position `None`) come first.
         assigned.sort_by_key(|(before, tensor)| {
             let together =
                 tensor.spec.together.as_deref().and_then(|group| places.get(group).copied());

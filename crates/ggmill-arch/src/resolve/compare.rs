@@ -1,41 +1,40 @@
-//! The tensors of a file against those its architecture has.
+//! Compares the tensors of a file with the tensors of its description.
 
 use ggmill_core::{Shape, Tensor};
 
 use crate::description::tensor::TensorSpec;
 use crate::resolve::Resolved;
 
-/// Where the tensors of a file are not those of its architecture.
+/// A difference between the tensors of a file and of its description.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Difference<'a> {
-    /// The model is incomplete without it.
+    /// A required tensor is missing.
     Missing(&'a TensorSpec),
-    /// The architecture has no tensor like the one with this place in what was compared, or not
-    /// with these numbers.
+    /// The tensor with this index is not in the description, or not for these hyperparameters.
     Unexpected(usize),
-    /// The file has one of two tensors that exclude each other, and has both: this one is too many.
+    /// The file has two mutually exclusive tensors; this one is redundant.
     Excluded {
         /// The description of the tensor.
         spec: &'a TensorSpec,
-        /// Its place in what was compared.
+        /// Its index among the compared tensors.
         place: usize,
     },
-    /// The shape is not what the hyperparameters say.
+    /// The shape contradicts the hyperparameters.
     Shape {
         /// The description of the tensor, with the expected shape.
         expected: &'a TensorSpec,
-        /// Its place in what was compared.
+        /// Its index among the compared tensors.
         place: usize,
     },
 }
 
 impl Resolved<'_> {
-    /// Every difference between some tensors, of one file or of all shards of a set, and those of
-    /// this model: of the description's tensors in its order, then those it does not have.
+    /// Returns the differences between the tensors of a file (or of all shards of a set) and the
+    /// tensors of this model: first those of tensors in the description, in its order, then unexpected
+    /// tensors.
     ///
-    /// Dimensions of 1 at the end of a shape are not a difference. Time grows with the number of
-    /// tensors and its logarithm.
+    /// Trailing dimensions of 1 are ignored. Takes O(*n* log *n*) time for *n* tensors.
     pub fn compare<'a>(&'a self, tensors: &[Tensor<'_>]) -> Vec<Difference<'a>> {
         let mut by_name: Vec<(&[u8], usize)> = tensors
             .iter()
@@ -82,15 +81,15 @@ impl Resolved<'_> {
         differences
     }
 
-    /// Whether a tensor is the scale of a weight, which the types with scales of their own beside
-    /// the blocks have: not part of any description.
+    /// Returns `true` for the scale of a weight, which some quantization types store as separate
+    /// tensors. They are not part of descriptions.
     fn scales(&self, name: &str) -> bool {
         let weight = [".input_scale", ".scale"].iter().find_map(|suffix| name.strip_suffix(suffix));
         weight.is_some_and(|weight| self.tensor(&format!("{weight}.weight")).is_some())
     }
 }
 
-/// Whether the last of two equal numbers of dimensions is greater, and all others are the same.
+/// Returns `true` if the last dimension is greater and all others are equal.
 fn is_longer(found: &[u64], said: &[u64]) -> bool {
     match (found, said) {
         ([found @ .., rows], [said @ .., least]) => found == said && rows > least,
@@ -98,7 +97,7 @@ fn is_longer(found: &[u64], said: &[u64]) -> bool {
     }
 }
 
-/// The dimensions up to the last that is not 1.
+/// Returns the dimensions without trailing ones.
 fn significant(shape: &Shape) -> &[u64] {
     let dimensions = shape.dimensions();
     let len = dimensions

@@ -1,4 +1,4 @@
-//! The finished file according to a description.
+//! Applies descriptions to the metadata of files.
 
 use core::cell::Cell;
 
@@ -16,36 +16,36 @@ use crate::reference::requirement::SpecifiedKey;
 use crate::resolve::Resolved;
 use crate::value::ParameterValue;
 
-/// Who requires that a file has a key.
+/// The program or document that requires a key of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Demand {
-    /// The specification lists it among those that must be present; the loader takes a default.
+    /// The specification lists it as required; the loader has a default.
     Specification,
-    /// The loader refuses a file without it; the specification does not list it.
+    /// The loader rejects a file without it; the specification does not list it.
     Loader,
-    /// Both.
+    /// Both the specification and the loader require it.
     Both,
 }
 
 impl Demand {
-    /// Whether the loader refuses a file without the key.
+    /// Returns `true` if the loader rejects a file without the key.
     pub fn is_by_loader(self) -> bool {
         matches!(self, Self::Loader | Self::Both)
     }
 }
 
-/// A key of a file, as a description says it.
+/// A metadata key in a description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeySpec<'a> {
-    /// The whole key, such as `llama.block_count`.
+    /// The full key, such as `llama.block_count`.
     pub name: &'a str,
-    /// The type of a single value, when it can be one.
+    /// The type of a single value, if it can be one.
     pub single: Option<ValueType>,
-    /// The type of the elements, when it can be a list.
+    /// The type of list elements, if it can be a list.
     pub element: Option<ValueType>,
-    /// Whether a file must have it, and who says so. A condition may lift that for some models.
+    /// The requirement, if the key is required. A condition may exempt some models.
     pub demand: Option<Demand>,
 }
 
@@ -59,7 +59,7 @@ impl KeyTemplate {
         }
     }
 
-    /// What the description says of the loader, and the specification of itself.
+    /// Combines the requirements in the description and in the specification.
     fn demand(&self) -> Option<Demand> {
         let is_specified = SpecifiedKey::of(&self.name).is_some();
         match self.required {
@@ -72,7 +72,7 @@ impl KeyTemplate {
 }
 
 impl Architecture {
-    /// Every key the description knows, in its order.
+    /// Returns all keys of the description, in its order.
     pub fn keys(&self) -> impl Iterator<Item = KeySpec<'_>> {
         let own = |key: &&KeyTemplate| {
             let is_same = |other: &KeyTemplate| !other.is_further && other.name == key.name;
@@ -81,11 +81,10 @@ impl Architecture {
         self.keys.iter().filter(own).map(KeyTemplate::spec)
     }
 
-    /// Applies the description to a finished file's metadata: every hyperparameter and every tensor
-    /// with its numbers.
+    /// Applies the description to the metadata of a file.
     ///
-    /// Fails as [`resolve`](Self::resolve) does. The keys are the file's own and not derived again:
-    /// [`Resolved::keys`] is empty.
+    /// Fails like [`resolve`](Self::resolve). [`Resolved::keys`] is empty, because the file has its
+    /// keys already.
     ///
     /// ```
     /// use ggmill_arch::Architecture;
@@ -106,8 +105,7 @@ impl Architecture {
         self.resolve_entries(&Entries::Read(metadata))
     }
 
-    /// The same of metadata from wherever.
-    /// The same of metadata that are yet to be written.
+    /// Like [`resolve_file`](Self::resolve_file), for metadata of a file to be written.
     pub fn resolve_metadata(&self, metadata: &MetadataBuf) -> Result<Resolved<'_>> {
         self.resolve_entries(&Entries::ToWrite(metadata))
     }
@@ -116,8 +114,7 @@ impl Architecture {
         Resolved::of_file(self, entries).map_err(|error| error.within(self.name()))
     }
 
-    /// The hyperparameters as far as the metadata give them: what is missing or cannot be is
-    /// nothing.
+    /// Returns the hyperparameters that the source determines. Missing and invalid ones are `none`.
     pub(crate) fn parameters_of(
         &self,
         source: &dyn ParameterSource,
@@ -142,8 +139,8 @@ impl Architecture {
         parameters
     }
 
-    /// The keys that a file with this metadata must have and has not. Conditions on hyperparameters
-    /// that are missing too are taken as met.
+    /// Returns the keys that a file with this metadata must have and does not have. Conditions that
+    /// cannot be evaluated count as met.
     pub fn missing_keys(&self, metadata: Metadata<'_>) -> Vec<KeySpec<'_>> {
         let parameters = self.parameters_of(&Entries::Read(metadata), &[], [None; 3]);
         let fuel = Cell::new(Scope::FUEL);

@@ -1,4 +1,4 @@
-//! A description applied to one model.
+//! Applies descriptions to models.
 
 pub(crate) mod assignment;
 pub(crate) mod compare;
@@ -29,10 +29,10 @@ use crate::parameters::key::{Key, KeyValue};
 use crate::parameters::key_template::KeyTemplate;
 use crate::value::ParameterValue;
 
-/// The hyperparameters of one model, each with its value.
+/// The hyperparameters of a model with their values.
 pub(crate) type Numbers = Vec<(Box<str>, ParameterValue)>;
 
-/// An architecture with the numbers of one model: hyperparameters, metadata keys and tensors.
+/// A description applied to one model: hyperparameters, metadata keys and tensors.
 #[derive(Clone)]
 pub struct Resolved<'a> {
     architecture: &'a Architecture,
@@ -42,7 +42,7 @@ pub struct Resolved<'a> {
     keys: Vec<Key>,
     tensors: Vec<TensorSpec>,
     vocabulary: Option<VocabularySpec>,
-    /// Positions in `tensors`, by name.
+    /// Indices in `tensors`, sorted by name.
     by_name: Vec<u32>,
     warnings: Vec<&'a str>,
     bare: bool,
@@ -50,10 +50,10 @@ pub struct Resolved<'a> {
 }
 
 impl<'a> Resolved<'a> {
-    /// The most tensors of one model.
+    /// The maximum number of tensors of a model.
     pub const MAX_TENSORS: u64 = MAX_TENSORS;
-    /// The most bytes of memory, about, that the tensors of one model may take with all the names
-    /// they may have in a checkpoint.
+    /// The approximate maximum memory for the tensors of a model with all their checkpoint names, in
+    /// bytes.
     pub const MAX_BYTES: u64 = MAX_TENSOR_BYTES;
 
     pub(crate) fn new(
@@ -67,13 +67,13 @@ impl<'a> Resolved<'a> {
         let fuel = Cell::new(Scope::FUEL);
         let purpose = Purpose::Checkpoint(facts);
         let mut model = Self::of(architecture, source, kind, names, purpose, &fuel)?;
-        // What only finished files have, no checkpoint gives.
+        // Tensors without sources occur only in existing files.
         model.tensors.retain(|tensor| !matches!(&tensor.origin, Origin::Checkpoint(alternatives) if alternatives.is_empty()));
         model.by_name = sorted_by_name(&model.tensors)?;
         Ok(model)
     }
 
-    /// The same of a finished file, which has its keys already.
+    /// Applies a description to an existing file.
     pub(crate) fn of_file(
         architecture: &'a Architecture,
         source: &dyn ParameterSource,
@@ -81,7 +81,7 @@ impl<'a> Resolved<'a> {
         Self::of_file_within(architecture, source, &Cell::new(Scope::FUEL))
     }
 
-    /// The same with what is left of some steps.
+    /// Like [`of_file`](Self::of_file), within a step budget.
     pub(crate) fn of_file_within(
         architecture: &'a Architecture,
         source: &dyn ParameterSource,
@@ -90,8 +90,8 @@ impl<'a> Resolved<'a> {
         Self::of(architecture, source, None, [None; 3], Purpose::File, fuel)
     }
 
-    /// The hyperparameters of a finished file, where they do not contradict each other: what
-    /// everything else of the model follows from.
+    /// Evaluates the hyperparameters of an existing file within a step budget. Fails if they contradict
+    /// each other.
     pub(crate) fn numbers_within(
         architecture: &Architecture,
         source: &dyn ParameterSource,
@@ -177,7 +177,7 @@ impl<'a> Resolved<'a> {
             .filter(|_| convert)
             .map(|vocabulary| vocabulary.resolve(&scope))
             .transpose()?;
-        // The way back from a finished file asks for the names that a checkpoint has.
+        // Converting back needs the checkpoint names of an existing file's tensors.
         let name_rules = if CHECKPOINTS {
             let name_rules = architecture.name_rules.resolve(&parameters);
             if convert { name_rules? } else { name_rules.unwrap_or_default() }
@@ -208,48 +208,47 @@ impl<'a> Resolved<'a> {
         })
     }
 
-    /// The description this comes from.
+    /// Returns the description.
     pub fn architecture(&self) -> &'a Architecture {
         self.architecture
     }
 
-    /// The value of a hyperparameter; [`ParameterValue::None`] when it is optional and absent,
-    /// `None` when the description has no such name.
+    /// Returns the value of a hyperparameter: [`ParameterValue::None`] if it is optional and missing,
+    /// `None` if the description does not declare it.
     pub fn parameter(&self, name: &str) -> Option<&ParameterValue> {
         self.parameters.iter().find(|(parameter, _)| &**parameter == name).map(|(_, value)| value)
     }
 
-    /// Every hyperparameter with its value, in the order of the description.
+    /// Returns all hyperparameters with their values, in order of evaluation.
     pub fn parameters(&self) -> impl ExactSizeIterator<Item = (&str, &ParameterValue)> {
         self.parameters.iter().map(|(name, value)| (&**name, value))
     }
 
-    /// The metadata keys in the order they are written, with the place of `general.file_type` among
-    /// them. None where the model is a finished file's.
+    /// Returns the metadata keys in the order in which they are written, including the place of
+    /// `general.file_type`; empty for an existing file.
     pub fn keys(&self) -> &[Key] {
         &self.keys
     }
 
-    /// How the names of the checkpoint's tensors are read.
+    /// Returns the rules for the tensor names of the checkpoint.
     pub fn name_rules(&self) -> &NameRules {
         &self.name_rules
     }
 
-    /// Which vocabulary a checkpoint has, where the description says so. None where the model is a
-    /// finished file's.
+    /// Returns the vocabulary, if the description defines one; `None` for an existing file.
     pub fn vocabulary(&self) -> Option<&VocabularySpec> {
         self.vocabulary.as_ref()
     }
 
-    /// Sets the metadata keys that go before all others but `general.architecture`, as the
-    /// reference does with what it finds out from tensors.
+    /// Sets the metadata keys that precede all others except `general.architecture`: those that the
+    /// reference derives from tensors.
     pub fn write_early_keys(&self, file_type: FileType, metadata: &mut MetadataBuf) {
         for key in &self.early_keys {
             key.value.set(&key.name, file_type.0, metadata);
         }
     }
 
-    /// Appends the metadata keys, in order.
+    /// Sets the metadata keys, in order.
     ///
     /// ```
     /// use ggmill_arch::Architecture;
@@ -272,12 +271,12 @@ impl<'a> Resolved<'a> {
         }
     }
 
-    /// The tensors in the order of the description, the optional ones too.
+    /// Returns the tensors in the order of the description, including optional ones.
     pub fn tensors(&self) -> &[TensorSpec] {
         &self.tensors
     }
 
-    /// The tensor with this name in the file.
+    /// Returns the tensor with this name in the file.
     pub fn tensor(&self, name: &str) -> Option<&TensorSpec> {
         let of = |&position: &u32| {
             usize::try_from(position).ok().and_then(|position| self.tensors.get(position))
@@ -289,36 +288,35 @@ impl<'a> Resolved<'a> {
         self.by_name.get(found).and_then(of)
     }
 
-    /// Whether the names in such a checkpoint have no optional pieces.
+    /// Returns `true` if the tensor names in such a checkpoint omit all optional pieces.
     pub fn is_bare(&self) -> bool {
         self.bare
     }
 
-    /// Whether the checkpoint is like most of those of its class. Of several classes that a file
-    /// may have come from, the way back takes one of which this holds.
+    /// Returns `true` if the checkpoint is typical for its class. If a file may have been converted
+    /// from several classes, converting back prefers such a class.
     pub fn is_typical(&self) -> bool {
         self.typical
     }
 
-    /// Remarks of the description about converting this model.
+    /// Returns warnings of the description about converting this model.
     pub fn warnings(&self) -> &[&'a str] {
         &self.warnings
     }
 }
 
 impl Architecture {
-    /// Applies the description to a checkpoint's `config.json`: every hyperparameter, key and
-    /// tensor with its numbers.
+    /// Applies the description to a checkpoint's `config.json`.
     ///
-    /// Fails when a hyperparameter is missing or of the wrong type (the error says where it was
-    /// looked for), when sizes contradict each other, when the description refuses the checkpoint,
-    /// or when the model would have more than [`Resolved::MAX_TENSORS`] tensors.
+    /// Fails if a hyperparameter is missing or of the wrong type (the error lists the searched paths),
+    /// if sizes contradict each other, if the description excludes the checkpoint, or if the model has
+    /// more than [`Resolved::MAX_TENSORS`] tensors.
     pub fn resolve(&self, config: &Json) -> Result<Resolved<'_>> {
         self.resolve_config(config, None)
     }
 
-    /// The same, where the description may ask for the tensors of the checkpoint and the JSON files
-    /// beside its weights ([`documents`](Self::documents)).
+    /// Like [`resolve`](Self::resolve), with the tensors of the checkpoint, and its other JSON files
+    /// ([`documents`](Self::documents)).
     pub fn resolve_checkpoint(
         &self,
         config: &Json,
@@ -336,7 +334,7 @@ impl Architecture {
         let (documents, facts) = beside.unzip();
         let config = Config::of(config, self.is_projector());
         let (config, kind) = self.configured(config.beside(documents));
-        // A checkpoint that is refused need not have what others need.
+        // An excluded checkpoint may lack required hyperparameters: report the exclusion instead.
         let refused = |error: Error| {
             let known = self.known_parameters(&config, kind);
             let fuel = Cell::new(Scope::FUEL);
@@ -348,21 +346,21 @@ impl Architecture {
         Resolved::new(self, &config, kind, facts).map_err(|error| refused(error).within(&self.name))
     }
 
-    /// How the names of the tensors of a checkpoint with this `config.json` are read, as far as it
-    /// is known without its tensors.
+    /// Returns the rules for the tensor names of a checkpoint with this `config.json`, as far as they
+    /// are known without its tensors.
     pub fn name_rules(&self, config: &Json) -> NameRules {
         let (config, kind) = self.configured(Config::of(config, self.is_projector()));
         let known = self.known_parameters(&config, kind);
         self.name_rules.without_loops().resolve(&known).unwrap_or_default()
     }
 
-    /// A configuration as its kind of checkpoint has it, and that kind.
+    /// Returns a configuration with the class defaults for its checkpoint kind, and this kind.
     fn configured<'c>(&self, config: Config<'c>) -> (Config<'c>, Option<&CheckpointKind>) {
         let kind = self.checkpoint_kind(&config);
         (config.with_class_defaults(kind.is_none_or(|kind| kind.class_defaults)), kind)
     }
 
-    /// The hyperparameters as far as a configuration gives them.
+    /// Returns the hyperparameters, as far as a configuration determines them.
     fn known_parameters(
         &self,
         config: &Config<'_>,
@@ -373,8 +371,7 @@ impl Architecture {
         self.parameters_of(config, kind.map_or(&[], |kind| &kind.defaults), names)
     }
 
-    /// The kind of checkpoint a configuration belongs to: by its class, or by its model type when
-    /// it names no class.
+    /// Returns the checkpoint kind of a configuration: by class, or by model type if it names no class.
     pub(crate) fn checkpoint_kind(&self, config: &Config<'_>) -> Option<&CheckpointKind> {
         let names = |names: &[Box<str>], name: &str| names.iter().any(|known| **known == *name);
         let holds = |kind: &&CheckpointKind| {
@@ -398,8 +395,8 @@ impl Architecture {
         })
     }
 
-    /// Whether a configuration meets the condition of a kind of checkpoint. What it does not say is
-    /// nothing.
+    /// Returns `true` if a configuration meets the condition of a checkpoint kind. Missing
+    /// hyperparameters are `none`.
     fn meets(&self, config: &Config<'_>, kind: &CheckpointKind, when: &Expression) -> bool {
         let parameters = self.known_parameters(config, Some(kind));
         let fuel = Cell::new(Scope::FUEL);
@@ -407,7 +404,7 @@ impl Architecture {
     }
 }
 
-/// Counts, not contents: a model has hundreds of tensors.
+/// Formats only counts, because a model has hundreds of tensors.
 impl fmt::Debug for Resolved<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, keys, tensors) = (self.architecture.name(), self.keys.len(), self.tensors.len());
@@ -419,7 +416,7 @@ impl fmt::Debug for Resolved<'_> {
     }
 }
 
-/// The texts of the remarks whose condition holds.
+/// Returns the messages of the remarks whose condition holds.
 fn holding<'a>(remarks: &'a [Remark], scope: &Scope<'_>) -> Result<Vec<&'a str>> {
     let mut texts = Vec::new();
     for remark in remarks {
@@ -431,8 +428,8 @@ fn holding<'a>(remarks: &'a [Remark], scope: &Scope<'_>) -> Result<Vec<&'a str>>
 }
 
 impl KeyTemplate {
-    /// The key with its value, or nothing when its condition does not hold or it is optional and
-    /// has none.
+    /// Returns the key with its value; `None` if its condition does not hold, or if it is optional and
+    /// has no value.
     fn resolve(&self, scope: &Scope<'_>) -> Result<Option<Key>> {
         if !self.when.evaluate_bool(scope)? {
             return Ok(None);
@@ -450,7 +447,7 @@ impl KeyTemplate {
 }
 
 impl VocabularyTemplate {
-    /// The vocabulary with the keys whose conditions hold.
+    /// Returns the vocabulary with the keys whose conditions hold.
     fn resolve(&self, scope: &Scope<'_>) -> Result<VocabularySpec> {
         let mut by_kind = Vec::with_capacity(self.by_kind.len());
         for (kind, template) in &self.by_kind {
@@ -472,7 +469,7 @@ impl VocabularyTemplate {
     }
 }
 
-/// The keys whose conditions hold, with their values.
+/// Returns the keys whose conditions hold, with their values.
 fn keys(templates: &[KeyTemplate], scope: &Scope<'_>) -> Result<Vec<Key>> {
     let mut keys = Vec::with_capacity(templates.len());
     for template in templates {
@@ -484,7 +481,7 @@ fn keys(templates: &[KeyTemplate], scope: &Scope<'_>) -> Result<Vec<Key>> {
     Ok(keys)
 }
 
-/// Positions by name. Fails when two tensors have the same.
+/// Returns the indices of tensors sorted by name. Fails for duplicate names.
 fn sorted_by_name(tensors: &[TensorSpec]) -> Result<Vec<u32>> {
     let name = |position: &u32| {
         usize::try_from(*position)

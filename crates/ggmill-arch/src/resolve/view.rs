@@ -1,5 +1,4 @@
-//! One model as everything that is not the format asks about it: its numbers, and what its tensors
-//! do.
+//! A lenient view of the hyperparameters and tensor roles of a model.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -14,14 +13,13 @@ use crate::reference::role::Role;
 use crate::resolve::Resolved;
 use crate::value::ParameterValue;
 
-/// The numbers of one model and the roles of its tensors, whether they come from a checkpoint's
-/// configuration or from metadata.
+/// The hyperparameters of one model and the roles of its tensors, from a checkpoint's configuration or
+/// from metadata.
 ///
-/// Numbers are asked for by the names that keys have after the architecture, such as
-/// `attention.head_count`. With a description of the architecture its hyperparameters and roles
-/// come first; without one the keys that every architecture has, and the names that tensors have in
-/// GGUF files, are all there is to go by. Nothing here fails: what is missing, or not of a type
-/// that it can have, is absent. [`Resolved`] is the strict counterpart.
+/// Hyperparameters are named like metadata keys without the architecture prefix, such as
+/// `attention.head_count`. With a description, its hyperparameters and roles take precedence; without
+/// one, the standard keys and tensor names are used. Nothing fails: missing and invalid values are
+/// `None`. [`Resolved`] is the strict counterpart.
 ///
 /// ```
 /// use ggmill_arch::{ModelView, Role};
@@ -39,34 +37,34 @@ pub struct ModelView<'a> {
     architecture: String,
     entries: Entries<'a>,
     description: Option<&'a Architecture>,
-    /// The names of its tensors, where they are known.
+    /// The tensor names, if they are known.
     tensors: Option<BTreeSet<String>>,
-    /// Of the description, as far as there are values; read when the first is asked for.
+    /// The hyperparameters of the description, evaluated on first use.
     parameters: OnceLock<Vec<(Box<str>, ParameterValue)>>,
 }
 
 impl<'a> ModelView<'a> {
-    /// Bytes of the longest name of an architecture that keys are made of.
+    /// The maximum length of an architecture name, in bytes.
     const MAX_NAME: usize = 256;
-    /// Elements of the longest array that is treated as one value per block.
+    /// The maximum length of an array with a value per block.
     const MAX_BLOCKS: u64 = 1 << 16;
 
-    /// The model that a finished file's metadata is of.
+    /// Returns the view of a file with this metadata.
     pub fn of_metadata(metadata: Metadata<'a>) -> Self {
         Self::of(Entries::Read(metadata))
     }
 
-    /// The model that metadata which are to be written are of.
+    /// Returns the view of a file to be written with this metadata.
     pub fn of_metadata_to_write(metadata: &'a MetadataBuf) -> Self {
         Self::of(Entries::ToWrite(metadata))
     }
 
-    /// The model of a checkpoint, from the description that was applied to its configuration.
+    /// Returns the view of a checkpoint, from the description applied to its configuration.
     pub fn of_checkpoint(model: &Resolved<'a>) -> Self {
         let mut metadata = MetadataBuf::new();
         metadata.set(keys::GENERAL_ARCHITECTURE, model.architecture().name());
         model.write_keys(FileType::F32, &mut metadata);
-        // The one who writes the file says it.
+        // The writer of the file determines it.
         metadata.remove(keys::GENERAL_FILE_TYPE);
         let parameters: Vec<_> =
             model.parameters().map(|(name, value)| (name.into(), value.clone())).collect();
@@ -90,39 +88,37 @@ impl<'a> ModelView<'a> {
         Self { architecture, entries, description: None, tensors: None, parameters }
     }
 
-    /// The same model by a description of its architecture, where there is one.
+    /// Sets the description of the architecture.
     #[must_use]
     pub fn described_by(mut self, description: Option<&'a Architecture>) -> Self {
         (self.description, self.parameters) = (description, OnceLock::new());
         self
     }
 
-    /// The same model with the names of its tensors, which decide how some architectures are
-    /// computed.
+    /// Sets the tensor names, which affect the computation of some architectures.
     #[must_use]
     pub fn with_tensors(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.tensors = Some(names.into_iter().collect());
         self
     }
 
-    /// The name of the architecture; empty where there is none.
+    /// Returns the name of the architecture; empty if there is none.
     pub fn architecture(&self) -> &str {
         &self.architecture
     }
 
-    /// The description that it goes by.
+    /// Returns the description.
     pub fn description(&self) -> Option<&'a Architecture> {
         self.description
     }
 
-    /// Every number and tensor by the description, where there is one. Fails as
-    /// [`Architecture::resolve_file`] does.
+    /// Applies the description, if there is one. Fails like [`Architecture::resolve_file`].
     pub fn resolve(&self) -> Option<Result<Resolved<'a>>> {
         self.description.map(|description| description.resolve_entries(&self.entries))
     }
 
-    /// The state that the model keeps between tokens according to the description; `None` without a
-    /// description or if it does not define this. Fails for metadata without a key that this takes.
+    /// Returns the state that the model keeps between tokens; `None` without a description, or if it
+    /// does not define the state. Fails if a required metadata key is missing.
     pub fn memory(&self) -> Option<Result<MemorySpec>> {
         let description = self.description?;
         let template = description.memory.as_ref()?;
@@ -136,22 +132,22 @@ impl<'a> ModelView<'a> {
         Some(memory.map_err(|error| error.within(description.name())))
     }
 
-    /// The whole key of a number: `llama.block_count` of `block_count`.
+    /// Returns the full key of a hyperparameter: `llama.block_count` for `block_count`.
     pub fn key(&self, name: &str) -> String {
         format!("{}.{name}", self.architecture)
     }
 
-    /// The value that the metadata has for a number, of whatever type.
+    /// Returns the metadata value of a hyperparameter, of any type.
     pub fn value(&self, name: &str) -> Option<Value<'_>> {
         self.entries.get(&self.key(name))?.ok()
     }
 
-    /// A single integer that is not negative.
+    /// Returns the value if it is a non-negative integer.
     pub fn integer(&self, name: &str) -> Option<u64> {
         self.value(name)?.as_u64()
     }
 
-    /// An integer that is not negative, or the first of an array with one for each block.
+    /// Returns the value if it is a non-negative integer, or the first element of an array.
     pub fn first_integer(&self, name: &str) -> Option<u64> {
         let value = self.value(name)?;
         match value.as_array() {
@@ -160,30 +156,30 @@ impl<'a> ModelView<'a> {
         }
     }
 
-    /// The integers of an array with one for each block, or the single one; `None` where one is
-    /// negative or the array is too long for a model.
+    /// Returns the elements of an array with a value per block, or a single integer; `None` if an
+    /// element is negative or the array is too long.
     pub fn integers(&self, name: &str) -> Option<Vec<u64>> {
         let value = self.value(name)?;
         match value.as_array() {
             Some(array) if array.len() > Self::MAX_BLOCKS => None,
-            // One that cannot be a size makes the others worth nothing.
+            // A negative element invalidates the whole array.
             Some(array) => array.integers()?.map(|number| u64::try_from(number).ok()).collect(),
             None => value.as_u64().map(|number| vec![number]),
         }
     }
 
-    /// The elements that an array has.
+    /// Returns the number of elements of an array.
     pub fn len_of(&self, name: &str) -> Option<u64> {
         self.value(name)?.as_array().map(|array| array.len())
     }
 
-    /// Whether there is such a key.
+    /// Returns `true` if the metadata has the key.
     pub fn has(&self, name: &str) -> bool {
         self.entries.get(&self.key(name)).is_some()
     }
 
-    /// The value of a hyperparameter of the description; `None` without a description, and where it
-    /// has no value.
+    /// Returns the value of a hyperparameter of the description; `None` without a description or a
+    /// value.
     pub fn parameter(&self, name: &str) -> Option<&ParameterValue> {
         let parameters = self.parameters.get_or_init(|| {
             self.description
@@ -196,8 +192,7 @@ impl<'a> ModelView<'a> {
             .map(|(_, value)| value)
     }
 
-    /// A size, or that of the first block: by the description's hyperparameter, else by the key
-    /// that every architecture has for it.
+    /// Returns a size, or that of the first block: from the description, or else from the standard key.
     fn size(&self, parameter: &str, key: &str) -> Option<u64> {
         let described = self
             .parameter(parameter)
@@ -205,33 +200,32 @@ impl<'a> ModelView<'a> {
         described.or_else(|| self.first_integer(key))
     }
 
-    /// How many blocks the model has, as far as it says so.
+    /// Returns the number of blocks, if it is known.
     pub fn block_count(&self) -> Option<u64> {
         self.size("block_count", "block_count")
     }
 
-    /// How many of the blocks only draft the tokens to come.
+    /// Returns the number of blocks for multi-token prediction.
     pub fn draft_block_count(&self) -> u64 {
         self.size("nextn_predict_layers", "nextn_predict_layers").unwrap_or(0)
     }
 
-    /// How many heads ask, in the first block; 0 where it is not said.
+    /// Returns the number of query heads of the first block; 0 if it is unknown.
     pub fn head_count(&self) -> u64 {
         self.size("head_count", "attention.head_count").unwrap_or(0)
     }
 
-    /// How many heads have keys and values, in the first block: as many as ask where it is not
-    /// said.
+    /// Returns the number of key-value heads of the first block; by default the number of query heads.
     pub fn head_count_kv(&self) -> u64 {
         self.size("head_count_kv", "attention.head_count_kv").unwrap_or_else(|| self.head_count())
     }
 
-    /// How many experts a block has; 0 where there are none.
+    /// Returns the number of experts per block; 0 without experts.
     pub fn expert_count(&self) -> u64 {
         self.size("expert_count", "expert_count").unwrap_or(0)
     }
 
-    /// The role of a tensor: by the description where it has the tensor, else by its name.
+    /// Returns the role of a tensor: from the description if it has the tensor, or else from its name.
     pub fn role(&self, tensor: &str) -> Role {
         self.description
             .and_then(|description| description.role_of(tensor))

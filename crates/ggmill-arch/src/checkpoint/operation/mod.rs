@@ -1,4 +1,4 @@
-//! Operations on checkpoint tensors during conversion: a small algebra.
+//! Operations on checkpoint tensors in conversions.
 
 mod shape;
 mod template;
@@ -7,132 +7,130 @@ use ggmill_core::Shape;
 
 pub(crate) use self::template::{OperationTemplate, resolve_shape};
 
-/// One step from a checkpoint tensor to the tensor of the file, with its numbers resolved.
+/// An operation on checkpoint tensors, with its parameters.
 ///
-/// Dimensions are in stored order, as everywhere: number 0 is `ne[0]`, the *fastest*, the last one
-/// PyTorch lists; the *slowest* is the first one PyTorch lists. Where a dimension is `None`, it is
-/// the slowest.
+/// Dimensions are in stored order: number 0 is `ne[0]`, the *fastest*, which PyTorch lists last; the
+/// *slowest* is the one that PyTorch lists first. `None` is the slowest dimension.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Operation {
-    /// Undoes the order in which Hugging Face stores the rows of rotary heads. In each of `heads`
-    /// equal runs of `n` rows, row `2 i + j` of the result is row `j n / 2 + i` of the source (`j`
-    /// is 0 or 1): the halves of the source become neighbors.
+    /// Undoes the row order of rotary heads in Hugging Face checkpoints. In each of `heads` equal runs
+    /// of `n` rows, row `2 i + j` of the result is row `j n / 2 + i` of the source (`j` is 0 or 1): the
+    /// halves of the source are interleaved.
     Permute {
-        /// Number of runs: attention heads, or key-value heads.
+        /// The number of runs: attention heads, or key-value heads.
         heads: u64,
     },
-    /// Joins tensors of one shape along a new slowest dimension.
+    /// Stacks tensors of the same shape along a new slowest dimension.
     Stack,
-    /// The same of tensors whose slowest dimensions differ: behind a shorter one are zeros.
+    /// Like [`Stack`](Self::Stack), for tensors whose slowest dimensions differ: shorter ones are
+    /// padded with zeros.
     StackPadded,
-    /// Joins tensors along a dimension.
+    /// Concatenates tensors along a dimension.
     Concat {
-        /// Which dimension.
+        /// The dimension.
         dimension: Option<usize>,
     },
-    /// Multiplies two tensors of one shape, element by element.
+    /// Multiplies two tensors of the same shape elementwise.
     Product,
-    /// Adds two tensors of one shape, element by element.
+    /// Adds two tensors of the same shape elementwise.
     Sum,
-    /// Reorders dimensions: dimension `i` of the result is the one of this number.
+    /// Permutes dimensions: dimension `i` of the result is this dimension of the source.
     Axes(Vec<usize>),
-    /// Exchanges the two fastest dimensions.
+    /// Swaps the two fastest dimensions.
     Transpose,
-    /// Reads the same elements, in the same order, as this shape.
+    /// Reinterprets the elements, in the same order, with this shape.
     Reshape(Shape),
-    /// Keeps some indices of a dimension.
+    /// Takes a slice of a dimension.
     Slice {
-        /// Which dimension.
+        /// The dimension.
         dimension: Option<usize>,
-        /// The first index kept.
+        /// The first index.
         start: u64,
-        /// How many are kept.
+        /// The number of indices.
         count: u64,
-        /// From one that is kept to the next.
+        /// The distance between indices.
         step: u64,
     },
-    /// Adds zeros before and after a dimension, or cuts as many indices off where a number is
-    /// negative.
+    /// Pads a dimension with zeros, or truncates it if a number is negative.
     Resize {
-        /// Which dimension.
+        /// The dimension.
         dimension: usize,
-        /// How many before.
+        /// The number of indices that are added at the start.
         before: i64,
-        /// How many after.
+        /// The number of indices that are added at the end.
         after: i64,
     },
-    /// Puts the tensor after itself along a dimension, so many times in all.
+    /// Repeats the tensor along a dimension.
     Repeat {
-        /// Which dimension.
+        /// The dimension.
         dimension: usize,
-        /// How many times.
+        /// The number of repetitions in total.
         times: u64,
     },
     /// Adds a number to every element.
     Add(f64),
     /// Multiplies every element by a number.
     Multiply(f64),
-    /// Does so within a part of a dimension only.
+    /// Applies an operation to a range of a dimension.
     Within {
-        /// Which dimension.
+        /// The dimension.
         dimension: usize,
-        /// The first index of the part.
+        /// The first index of the range.
         start: u64,
-        /// How many indices the part has.
+        /// The length of the range.
         count: u64,
         /// The operation: [`Add`](Self::Add) or [`Multiply`](Self::Multiply).
         change: Box<Operation>,
     },
-    /// Makes every element F32, for what comes after: half floats are calculated with as half floats
-    /// otherwise.
+    /// Converts the elements to F32 for the following operations. F16 elements are otherwise computed
+    /// in F16.
     Float,
     /// Replaces every element `x` by `exp(x)`.
     Exp,
     /// Subtracts the mean of all elements.
     Center,
-    /// Divides each column, the elements with one index in the fastest dimension, by its Euclidean
-    /// length.
+    /// Divides each column (the elements with one index in the fastest dimension) by its Euclidean
+    /// norm.
     NormalizeColumns,
-    /// Makes every element minus the mean magnitude, 0, or the mean magnitude.
+    /// Rounds every element to minus the mean magnitude, 0, or the mean magnitude.
     Ternarize,
     /// Replaces every element `x` by `-exp(x)`.
     NegExp,
     /// Replaces every element `x` by `ln(1 + exp(x))`.
     Softplus,
-    /// Joins the weight of a batch normalization with its running variance into the factor that
-    /// both come to: `weight / sqrt(variance + epsilon)`.
+    /// Folds the running variance of a batch normalization into its weight: `weight / sqrt(variance +
+    /// epsilon)`.
     BatchNormWeight {
-        /// What is added to the variance.
+        /// The constant that is added to the variance.
         epsilon: f64,
     },
-    /// Joins the bias of a batch normalization with its running mean, its weight and its running
-    /// variance into what is added after the factor: `bias - mean * factor`.
+    /// Folds the weight and running statistics of a batch normalization into its bias: `bias - mean *
+    /// factor`, where `factor` is the result of [`BatchNormWeight`](Self::BatchNormWeight).
     BatchNormBias {
-        /// What is added to the variance.
+        /// The constant that is added to the variance.
         epsilon: f64,
     },
-    /// Gives the values of a grid, of shape (length, columns, rows), at the places of another one
-    /// with the same corners, by linear interpolation.
+    /// Resamples a grid of vectors, of shape (length, columns, rows), by bilinear interpolation with
+    /// aligned corners.
     Bilinear {
-        /// Columns of the other grid.
+        /// The columns of the new grid.
         columns: u64,
-        /// Rows of the other grid.
+        /// The rows of the new grid.
         rows: u64,
     },
-    /// Joins MXFP4 weights, of shape (16, blocks of a row, …), with their scales, of shape (blocks
-    /// of a row, …), into a tensor of type MXFP4.
+    /// Combines MXFP4 weights, of shape (16, blocks per row, …), with their scales, of shape (blocks
+    /// per row, …), into a tensor of type MXFP4.
     Mxfp4,
-    /// Adds to every whole number of a list its place there. The sums are IDs: all different, and
-    /// below the limit.
+    /// Adds to every integer of a list its index. The sums must be distinct IDs below the limit.
     AddPlaces {
-        /// How many IDs there are.
+        /// The number of IDs.
         limit: u64,
     },
 }
 
 impl Operation {
-    /// The name a description writes.
+    /// Returns the name in descriptions.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Permute { .. } => "permute",
@@ -165,7 +163,7 @@ impl Operation {
         }
     }
 
-    /// Whether several tensors become one.
+    /// Returns `true` if the operation combines several tensors.
     pub fn joins(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! The shapes that operations give.
+//! Result shapes of operations.
 
 use ggmill_core::Shape;
 
@@ -6,8 +6,7 @@ use super::Operation;
 use crate::error::{Error, Result};
 
 impl Operation {
-    /// The shape that comes out when tensors of these shapes go in. Fails when the operation cannot
-    /// take them.
+    /// Returns the result shape for these input shapes. Fails if the operation does not accept them.
     ///
     /// ```
     /// use ggmill_arch::Operation;
@@ -185,7 +184,7 @@ impl Operation {
     }
 }
 
-/// The shape of a grid of as many columns and rows, with the vectors of this one.
+/// Returns the shape of a grid of vectors with this number of columns and rows.
 fn grid(shape: &Shape, columns: u64, rows: u64) -> Result<Shape, String> {
     match shape.dimensions() {
         &[length, _, _] => Shape::new(&[length, columns, rows]).map_err(|error| error.to_string()),
@@ -193,7 +192,7 @@ fn grid(shape: &Shape, columns: u64, rows: u64) -> Result<Shape, String> {
     }
 }
 
-/// Tensors as long as the longest, along a new dimension.
+/// Returns the shape of padded tensors along a new dimension.
 fn stack_of_padded(first: &Shape, rest: &[Shape]) -> Result<Shape, String> {
     let (&longest, faster) = first.dimensions().split_last().ok_or("scalars have no rows")?;
     let mut longest = longest;
@@ -207,7 +206,7 @@ fn stack_of_padded(first: &Shape, rest: &[Shape]) -> Result<Shape, String> {
     Shape::new(&[faster, &[longest, count]].concat()).map_err(|error| error.to_string())
 }
 
-/// Blocks of 32 elements, with their scales.
+/// Returns the shape of blocks of 32 elements with their scales.
 fn mxfp4(blocks: &Shape, rest: &[Shape]) -> Result<Shape, String> {
     match (blocks.dimensions(), rest) {
         ([16, count, others @ ..], [scales])

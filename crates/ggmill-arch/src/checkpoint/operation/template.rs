@@ -1,4 +1,4 @@
-//! Operations as descriptions write them.
+//! Operations in descriptions.
 
 use ggmill_core::Shape;
 
@@ -6,7 +6,7 @@ use super::Operation;
 use crate::error::{Error, ErrorKind, Result, quoted};
 use crate::language::expression::{Expression, Invocation, Scope};
 
-/// An operation as a description writes it, its numbers still expressions.
+/// An operation in a description, whose parameters are expressions.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct OperationTemplate {
     kind: Kind,
@@ -43,7 +43,7 @@ enum Kind {
     AddPlaces,
 }
 
-/// The operations that a description may write, with the least and the most arguments each takes.
+/// The operations by name, with the minimum and maximum number of arguments.
 const OPERATIONS: [(&str, Kind, usize, usize); 26] = [
     ("permute", Kind::Permute, 1, 1),
     ("stack", Kind::Stack, 0, 0),
@@ -74,7 +74,7 @@ const OPERATIONS: [(&str, Kind, usize, usize); 26] = [
 ];
 
 impl Operation {
-    /// The names of all operations.
+    /// Returns the names of all operations.
     pub fn names() -> impl ExactSizeIterator<Item = &'static str> {
         OPERATIONS.iter().map(|operation| operation.0)
     }
@@ -87,7 +87,7 @@ impl OperationTemplate {
         let &(_, kind, least, most) = known.ok_or_else(|| {
             Error::description(format!("there is no operation {}", quoted(&name)))
         })?;
-        // A range of a dimension takes all of its numbers.
+        // A range of a dimension needs all of its parameters.
         let is_part =
             matches!(kind, Kind::Add | Kind::Multiply) && matches!(arguments.len(), 2 | 3);
         if arguments.len() < least || arguments.len() > most || is_part {
@@ -105,7 +105,7 @@ impl OperationTemplate {
         self.arguments.iter().try_for_each(|argument| argument.check_names(known))
     }
 
-    /// Whether several tensors become one.
+    /// Returns `true` if the operation combines several tensors.
     pub(crate) fn joins(&self) -> bool {
         matches!(
             self.kind,
@@ -211,7 +211,7 @@ impl OperationTemplate {
     }
 }
 
-/// How many arguments an operation takes, in words.
+/// Returns the number of arguments of an operation, for messages.
 fn arguments_of(least: usize, most: usize) -> String {
     if least == most {
         format!("{least} arguments")
@@ -220,7 +220,7 @@ fn arguments_of(least: usize, most: usize) -> String {
     }
 }
 
-/// A shape from expressions in stored order. Every dimension must be at least 1.
+/// Evaluates a shape from expressions in stored order. Fails for a dimension of 0.
 pub(crate) fn resolve_shape(dimensions: &[Expression], scope: &Scope<'_>) -> Result<Shape> {
     let mut sizes = Vec::with_capacity(dimensions.len());
     for dimension in dimensions {

@@ -1,4 +1,4 @@
-//! The limits of what a description makes.
+//! Limits on the tensors of a model.
 
 use ggmill_core::ByteSize;
 
@@ -8,15 +8,16 @@ use crate::language::expression::Scope;
 use crate::language::pattern::Template;
 use crate::limits::{MAX_TENSOR_BYTES, MAX_TENSORS};
 
-/// How much of the limits is left while tensors are made.
+/// The remaining numbers of tensors and bytes of a model.
 #[derive(Debug)]
 pub(crate) struct Budget {
     pub(crate) tensors: u64,
-    /// Of memory.
+    /// The remaining memory, in bytes.
     pub(crate) bytes: u64,
 }
 
 impl Budget {
+    /// Subtracts a tensor. Fails if no tensors are left.
     pub(super) fn tensor(&mut self) -> Result<()> {
         self.take(size_of::<TensorSpec>())?;
         self.tensors = self.tensors.checked_sub(1).ok_or_else(|| {
@@ -25,7 +26,7 @@ impl Budget {
         Ok(())
     }
 
-    /// A template filled in.
+    /// Fills in a name pattern and subtracts its memory.
     pub(super) fn name(
         &mut self,
         template: &Template,
@@ -37,6 +38,7 @@ impl Budget {
         Ok(name)
     }
 
+    /// Subtracts memory. Fails if too little is left.
     pub(super) fn take(&mut self, bytes: usize) -> Result<()> {
         let left = u64::try_from(bytes).ok().and_then(|bytes| self.bytes.checked_sub(bytes));
         self.bytes = left.ok_or_else(|| {

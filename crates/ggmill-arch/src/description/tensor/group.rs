@@ -1,4 +1,4 @@
-//! Tensors that share a loop and a condition.
+//! Groups of tensors that share a loop and a condition.
 
 use crate::data::schema::RawGroup;
 use crate::description::outline::TensorOutline;
@@ -20,14 +20,14 @@ pub(crate) struct TensorGroup {
     tensors: Vec<TensorTemplate>,
 }
 
-/// What a description says of the tensors of one name, where there are some.
+/// A tensor definition that matches a tensor name.
 pub(crate) struct Claim<'g> {
-    /// They hold.
+    /// The conditions for the tensor, which must hold.
     pub(crate) conditions: [&'g Expression; 2],
     pub(crate) shape: &'g [Expression],
-    /// What its elements are, where they are computed.
+    /// The expression of its elements, if it is computed from hyperparameters.
     pub(crate) computed: Option<&'g Expression>,
-    /// The loop variables.
+    /// The values of loop variables.
     pub(crate) variables: Vec<(&'g str, u64)>,
 }
 
@@ -69,7 +69,7 @@ impl TensorGroup {
         })
     }
 
-    /// What the group says of tensors of this name, each with the numbers in it.
+    /// Returns the definitions that match a tensor name, each with the numbers in the name.
     pub(crate) fn claims<'g>(&'g self, name: &str) -> impl Iterator<Item = Claim<'g>> {
         let claims = self.tensors.iter().filter_map(|tensor| {
             let variables = tensor.name.numbers(name)?;
@@ -86,18 +86,18 @@ impl TensorGroup {
         claims.collect::<Vec<_>>().into_iter()
     }
 
-    /// The tensors of the whole model: names, and whether a file must have them.
+    /// Returns the tensors outside loops: names, and conditions under which a file must have them.
     pub(crate) fn of_whole(&self) -> impl Iterator<Item = (&str, &Expression)> {
         let single = self.tensors.iter().filter(|_| self.repeat.is_none());
         single.map(|tensor| (tensor.name.text(), &tensor.required))
     }
 
-    /// The role of the tensor with this name, when it is one of these whatever the numbers are.
+    /// Returns the role of the tensor with this name, if a definition matches it.
     pub(crate) fn role_of(&self, name: &str) -> Option<Role> {
         self.tensors.iter().find(|tensor| tensor.name.fits(name)).map(|tensor| tensor.role)
     }
 
-    /// The first tensor that a checkpoint has to give, with no word about where.
+    /// Returns the first required tensor without a source.
     pub(crate) fn without_origin(&self) -> Option<&str> {
         self.tensors.iter().find(|tensor| tensor.lacks_origin()).map(|tensor| tensor.name.text())
     }

@@ -1,4 +1,4 @@
-//! Tensors: as a description writes them, and as a model has them.
+//! Tensors in descriptions and of models.
 
 mod budget;
 mod group;
@@ -16,7 +16,7 @@ use crate::error::{Error, Result, SubjectKind, quoted};
 use crate::reference::role::Role;
 use crate::reference::tensor_type::TensorType;
 
-/// A tensor of a model: name, shape, role, and where its data come from.
+/// A tensor of a model: name, shape, role, and the source of its data.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TensorSpec {
@@ -26,98 +26,94 @@ pub struct TensorSpec {
     pub shape: Shape,
     /// The role of the tensor.
     pub role: Role,
-    /// Whether the model is incomplete without it.
+    /// If true, the model is incomplete without the tensor.
     pub required: bool,
-    /// Where its data come from.
+    /// The source of its data.
     pub origin: Origin,
-    /// The type that it has whatever type the file has; `None` where the file's counts. Tensors of
-    /// at most one dimension and some others are F32.
+    /// The type, if it is independent of the file type. Tensors with at most one dimension, and some
+    /// others, are F32.
     pub fixed_type: Option<TensorType>,
-    /// The tensor of the checkpoint that makes it superfluous where the elements are equal.
+    /// The checkpoint tensor that makes it redundant if the elements are equal.
     pub drop_if_equal: Option<String>,
-    /// The tensor of the checkpoint before whose place it is written, where it is computed.
+    /// For a computed tensor, the checkpoint tensor that it is written before, by all its possible
+    /// names.
     pub before: Vec<String>,
-    /// The tensor that replaces it when it is absent.
+    /// The tensor that replaces it if it is missing.
     pub tied: Option<String>,
-    /// The tensor that it cannot be combined with: a file has one or the other.
+    /// The tensor that excludes it: a file has one or the other.
     pub unless: Option<String>,
-    /// Tensors of the same group are written one after the other, in the order of the description,
-    /// at the position of the last of their sources in the checkpoint.
+    /// The group of tensors that are written consecutively, in the order of the description, at the
+    /// position of the last of their sources in the checkpoint.
     pub together: Option<String>,
-    /// Whether a finished file may have it in any shape, because no key says one.
+    /// If true, an existing file may have it in any shape, because no key determines it.
     pub free_shape: bool,
-    /// Whether a finished file may have more of it in the last dimension, which nothing takes.
+    /// If true, an existing file may have it with a larger last dimension; the excess is unused.
     pub more_rows: bool,
 }
 
-/// Where the data of a tensor come from.
+/// The source of the data of a tensor.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Origin {
-    /// From the checkpoint: the first of these alternatives that exists. Without any, only a
-    /// finished file can have the tensor.
+    /// Computed from checkpoint tensors: by the first alternative that exists. Without alternatives,
+    /// only existing files can have the tensor.
     Checkpoint(Vec<Source>),
-    /// From hyperparameters alone: the elements in stored order. A finished file has its own: then
-    /// there are none here.
+    /// Computed from hyperparameters: the elements in stored order; empty for an existing file.
     Computed(Arc<[f32]>),
 }
 
-/// Tensors of the checkpoint, and the operations that make one tensor of the file from them.
-#[expect(clippy::struct_excessive_bools, reason = "the description says each of them by itself")]
+/// Checkpoint tensors, and the operations that compute a tensor of the file from them.
+#[expect(clippy::struct_excessive_bools, reason = "each is a field of the description")]
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Source {
-    /// Names in the checkpoint: one, or as many as the first operation joins, in order.
+    /// The checkpoint names, in order: one, or as many as the first operation combines.
     pub names: Vec<String>,
-    /// The operations, in order. The first takes all tensors; when it does not
-    /// join, there is one.
+    /// The operations, in order. The first one takes all tensors.
     pub operations: Vec<Operation>,
-    /// The operations on single names before that, in order; empty where nothing
-    /// does.
+    /// Operations on consecutive subsets of the names, which are applied before; may be empty.
     pub parts: Vec<Part>,
-    /// Whether the tensor is written before those that no alternative of this sort makes.
+    /// If true, the tensor is written before all others.
     pub first: bool,
-    /// Whether the tensor is written after all others.
+    /// If true, the tensor is written after all others.
     pub last: bool,
-    /// Whether the names have none of their optional pieces, of which there are some.
+    /// If true, the pattern of the names has optional pieces, and all of them are omitted.
     pub bare: bool,
-    /// The shape of each tensor in the checkpoint, where the description says it, because the
-    /// operations do not: for the way back.
+    /// The shape of each checkpoint tensor, for converting back, if the operations do not determine it.
     pub shape: Option<Shape>,
-    /// What slices leave out of the tensors: for the way back.
+    /// The elements outside slices, for converting back.
     pub rest: Rest,
-    /// Whether the way back takes it before others.
+    /// If true, converting back prefers this alternative.
     pub preferred: bool,
 }
 
-/// What the operations on a tensor of a checkpoint leave out of it.
+/// The elements of a checkpoint tensor that its operations do not use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rest {
-    /// The model uses it, so other tensors of the file have it.
+    /// The model uses them: other tensors of the file contain them.
     #[default]
     Needed,
-    /// The model does not use it: zeros do in its place.
+    /// The model does not use them: converting back sets them to zero.
     Zero,
-    /// It repeats what they keep.
+    /// They repeat the used elements.
     Same,
 }
 
-/// Some of the names of a [`Source`], with operations of their own.
+/// A consecutive subset of the names of a [`Source`], with operations.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Part {
-    /// How many names it has.
+    /// The number of names.
     pub names: usize,
     /// The operations that combine their tensors.
     pub operations: Vec<Operation>,
-    /// The shape of each in the checkpoint, where the description says it.
+    /// The shape of each checkpoint tensor, if the description gives it.
     pub shape: Option<Shape>,
 }
 
 impl Source {
-    /// The shape that comes out when tensors of these shapes, in the order of
-    /// [`names`](Self::names), go in.
+    /// Returns the result shape for tensors of these shapes, in the order of [`names`](Self::names).
     pub fn shape(&self, inputs: &[Shape]) -> Result<Shape> {
         if self.parts.is_empty() {
             return shape_after(&self.operations, inputs);
@@ -140,7 +136,7 @@ impl Source {
     }
 }
 
-/// The shape after operations on tensors of these shapes.
+/// Returns the result shape of operations on tensors of these shapes.
 fn shape_after(operations: &[Operation], inputs: &[Shape]) -> Result<Shape> {
     let mut shapes = inputs.to_vec();
     for operation in operations {
@@ -153,12 +149,12 @@ fn shape_after(operations: &[Operation], inputs: &[Shape]) -> Result<Shape> {
 }
 
 impl TensorSpec {
-    /// Whether it is F32 whatever type the file has.
+    /// Returns `true` if the type is F32, independent of the file type.
     pub fn is_f32(&self) -> bool {
         self.fixed_type == Some(TensorType::Fixed(GgmlType::F32))
     }
 
-    /// Whether a checkpoint has some name of an alternative, given which names it has.
+    /// Returns `true` if a checkpoint has any of its source tensors.
     pub(crate) fn has_some(&self, present: impl Fn(&str) -> bool) -> bool {
         match &self.origin {
             Origin::Checkpoint(sources) => {
@@ -168,10 +164,10 @@ impl TensorSpec {
         }
     }
 
-    /// The alternative that a checkpoint has, given which names it has, or nothing.
+    /// Returns the alternative that a checkpoint has, given which names it has.
     ///
-    /// Fails when an alternative is there in part (the error says what is missing), and when the
-    /// tensor is required and no alternative exists. A computed tensor has no alternatives.
+    /// Fails if an alternative is incomplete, or if the tensor is required and there is no alternative.
+    /// A computed tensor has no alternatives.
     pub fn source(&self, present: impl Fn(&str) -> bool) -> Result<Option<&Source>> {
         let Origin::Checkpoint(sources) = &self.origin else { return Ok(None) };
         let fault = |message: String| {

@@ -1,4 +1,4 @@
-//! Where a tensor comes from, as a description writes it.
+//! Sources of tensors in descriptions.
 
 use ggmill_core::Shape;
 
@@ -16,20 +16,20 @@ use crate::limits::{MAX_PIECES, MAX_TENSORS};
 pub(super) struct SourceTemplate {
     pub(super) names: Vec<Template>,
     pub(super) repeat: Option<Loop>,
-    /// Without it, the alternative is not one.
+    /// The condition for this alternative.
     pub(super) when: Option<Expression>,
     pub(super) operations: Vec<OperationTemplate>,
-    /// In place of names: tensors with operations of their own.
+    /// Subsets of names with operations, instead of names.
     pub(super) parts: Vec<SourceTemplate>,
-    /// Written before all others.
+    /// If true, the tensor is written before all others.
     pub(super) first: bool,
-    /// Written after all others.
+    /// If true, the tensor is written after all others.
     pub(super) last: bool,
-    /// The shape of each tensor; empty where it is not said.
+    /// The shape of each tensor; empty if it is not given.
     pub(super) shape: Vec<Expression>,
-    /// What slices leave out.
+    /// The elements outside slices.
     pub(super) rest: Rest,
-    /// Where it holds, the way back takes this one.
+    /// The condition under which converting back prefers this alternative.
     pub(super) preferred: Option<Expression>,
 }
 
@@ -127,7 +127,7 @@ impl SourceTemplate {
         })
     }
 
-    /// Appends one source for each choice of optional pieces.
+    /// Appends a source for each combination of optional pieces.
     pub(super) fn resolve(
         &self,
         scope: &Scope<'_>,
@@ -177,7 +177,7 @@ impl SourceTemplate {
         shape.map(|shape| resolve_shape(shape, scope)).transpose()
     }
 
-    /// How many ways there are to choose optional pieces.
+    /// Returns the number of combinations of optional pieces.
     fn choices(&self) -> u32 {
         let own = self.names.iter().map(Template::choices);
         own.chain(self.parts.iter().map(Self::choices)).max().unwrap_or(1)

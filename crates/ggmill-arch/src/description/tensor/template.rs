@@ -1,4 +1,4 @@
-//! A tensor as a description writes it.
+//! Tensors in descriptions.
 
 use std::sync::Arc;
 
@@ -43,13 +43,13 @@ pub(super) enum OriginTemplate {
     Checkpoint(Vec<SourceTemplate>),
     Computed {
         elements: Expression,
-        /// The source that it is written before; at the beginning without one.
+        /// The checkpoint tensor that it is written before; by default it is written first.
         at: Option<Template>,
     },
 }
 
 impl TensorTemplate {
-    /// Whether some tensor of a checkpoint must become it, and none is named.
+    /// Returns `true` if the tensor is required and has no source.
     pub(super) fn lacks_origin(&self) -> bool {
         matches!(&self.origin, OriginTemplate::Checkpoint(sources) if sources.is_empty())
             && self.required != Expression::bool(false)
@@ -142,7 +142,7 @@ impl TensorTemplate {
             origin,
             required: required.unwrap_or_else(|| Expression::bool(true)),
             when: condition(raw.when.as_ref(), known)?,
-            // An empty name takes back what a part says.
+            // An empty name overrides the name in a part.
             tied: raw.tied.as_deref().filter(|name| !name.is_empty()).map(template).transpose()?,
             unless: raw
                 .unless
@@ -218,7 +218,7 @@ impl TensorTemplate {
     }
 }
 
-/// The elements of a computed tensor; none for a finished file.
+/// Evaluates the elements of a computed tensor; empty for an existing file.
 fn computed(
     elements: &Expression,
     shape: &Shape,
@@ -236,7 +236,7 @@ fn computed(
             format!("compute produces {} elements, but the shape is {shape}", numbers.len());
         return Err(Error::configuration(message));
     }
-    #[expect(clippy::cast_possible_truncation, reason = "tensors are made in single precision")]
+    #[expect(clippy::cast_possible_truncation, reason = "computed tensors have single precision")]
     let single = |number: &ParameterValue| number.as_f64().map(|number| number as f32);
     let numbers: Option<Arc<[f32]>> = numbers.iter().map(single).collect();
     numbers.ok_or_else(|| elements.wrong(&value, "a list of numbers"))

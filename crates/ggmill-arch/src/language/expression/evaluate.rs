@@ -1,4 +1,4 @@
-//! A tree to a value.
+//! Evaluates expressions.
 
 use core::cell::Cell;
 use core::cmp::Ordering;
@@ -8,44 +8,45 @@ use crate::language::facts::CheckpointFacts;
 use crate::limits::MAX_TENSORS;
 use crate::value::ParameterValue as Value;
 
-/// The names an expression sees: hyperparameters, and the loop variables around it.
+/// The names that an expression can use: hyperparameters and the variables of enclosing loops; and the
+/// step budget.
 #[derive(Clone, Copy)]
 pub(crate) struct Scope<'a> {
     parameters: &'a [(Box<str>, Value)],
     variables: &'a [(&'a str, u64)],
-    /// Steps that are left; shared by everything one model takes.
+    /// The remaining step budget, shared by all expressions of one model.
     fuel: &'a Cell<u64>,
     purpose: Purpose<'a>,
 }
 
-/// What expressions are evaluated for.
+/// The purpose of an evaluation.
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose<'a> {
-    /// A finished file.
+    /// Reading an existing file.
     File,
-    /// Converting a checkpoint, with its tensors where they are known.
+    /// Converting a checkpoint, with its tensors if they are known.
     Checkpoint(Option<&'a dyn CheckpointFacts>),
 }
 
 impl<'a> Scope<'a> {
-    /// Steps for one model. Real ones take a hundredth of this; all of it takes about a second.
+    /// The step budget per model. Real models need a hundredth of it; all of it takes about a second.
     pub(crate) const FUEL: u64 = 1 << 26;
 
     pub(crate) fn new(parameters: &'a [(Box<str>, Value)], fuel: &'a Cell<u64>) -> Self {
         Self { parameters, variables: &[], fuel, purpose: Purpose::File }
     }
 
-    /// The same scope for a purpose.
+    /// Returns the scope with another purpose.
     pub(crate) fn for_purpose(self, purpose: Purpose<'a>) -> Self {
         Self { purpose, ..self }
     }
 
-    /// Whether a checkpoint is converted; otherwise the numbers are those of a finished file.
+    /// Returns `true` if a checkpoint is converted, `false` if an existing file is read.
     pub(crate) fn converts(&self) -> bool {
         matches!(self.purpose, Purpose::Checkpoint(_))
     }
 
-    /// The tensors of the checkpoint.
+    /// Returns the facts about the checkpoint. Fails if they are not known.
     pub(super) fn facts(&self) -> Outcome<&'a dyn CheckpointFacts> {
         match self.purpose {
             Purpose::Checkpoint(Some(facts)) => Ok(facts),
@@ -53,7 +54,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The same scope within a loop.
+    /// Returns the scope with these loop variables.
     pub(crate) fn with<'b>(&self, variables: &'b [(&'b str, u64)]) -> Scope<'b>
     where
         'a: 'b,
@@ -61,12 +62,12 @@ impl<'a> Scope<'a> {
         Scope { variables, ..*self }
     }
 
-    /// The loop variables with their values.
+    /// Returns the loop variables with their values.
     pub(crate) fn variables(&self) -> &'a [(&'a str, u64)] {
         self.variables
     }
 
-    /// Takes steps from what is left.
+    /// Subtracts from the step budget. Fails if it is exhausted.
     pub(crate) fn spend(&self, steps: usize) -> Outcome<()> {
         let left = u64::try_from(steps).ok().and_then(|steps| self.fuel.get().checked_sub(steps));
         self.fuel.set(left.unwrap_or(0));
@@ -87,7 +88,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Why there is no value, to follow the text of the expression.
+/// A result whose error is a message that follows the text of the expression.
 pub(crate) type Outcome<T> = Result<T, String>;
 
 impl Node {
@@ -131,7 +132,7 @@ impl Node {
     }
 }
 
-/// As many elements as `count` says, at most as many as a model has tensors.
+/// Evaluates a list comprehension; the number of elements is limited to that of tensors in a model.
 fn each(variable: &str, count: &Node, element: &Node, scope: &Scope<'_>) -> Outcome<Value> {
     let count = count.evaluate(scope)?;
     let limit = usize::try_from(MAX_TENSORS).unwrap_or(usize::MAX);
@@ -140,7 +141,7 @@ fn each(variable: &str, count: &Node, element: &Node, scope: &Scope<'_>) -> Outc
         .and_then(|count| usize::try_from(count).ok())
         .filter(|&count| count <= limit)
         .ok_or_else(|| format!("needs a number of elements of at most {limit}, found {count}"))?;
-    // Memory is bounded with time: an element costs as much as it takes.
+    // The cost of an element is its memory, so that the step budget bounds memory too.
     scope.spend(elements.saturating_mul(ELEMENT))?;
     let mut variables = scope.variables().to_vec();
     variables.push((variable, 0));
@@ -154,8 +155,8 @@ fn each(variable: &str, count: &Node, element: &Node, scope: &Scope<'_>) -> Outc
     Ok(Value::List(values.into()))
 }
 
-/// The element of a list; what is not a list is the same for every index, as hyperparameters that
-/// differ by block in some checkpoints are one number in others.
+/// Returns an element of a list. A value that is not a list is returned for every index:
+/// hyperparameters that differ by block in some checkpoints are single numbers in others.
 pub(crate) fn element(list: Value, index: &Value) -> Outcome<Value> {
     let Value::List(elements) = &list else { return Ok(list) };
     let number = index.as_u64().and_then(|index| usize::try_from(index).ok());
@@ -163,7 +164,7 @@ pub(crate) fn element(list: Value, index: &Value) -> Outcome<Value> {
     found.cloned().ok_or_else(|| format!("needs element {index}, but there are {}", elements.len()))
 }
 
-/// What an operator makes of two values.
+/// Applies an operator to two values.
 pub(crate) fn binary(operator: Operator, left: &Value, right: &Value) -> Outcome<Value> {
     match operator {
         Operator::Equal => return Ok(Value::Bool(equal(left, right))),
@@ -214,10 +215,10 @@ pub(crate) fn binary(operator: Operator, left: &Value, right: &Value) -> Outcome
     }
 }
 
-/// Steps that an element of a new list costs: about its bytes.
+/// The step cost of an element of a new list: about its size in bytes.
 const ELEMENT: usize = 16;
 
-/// The limit of the cost of a comparison.
+/// Returns the maximum cost of comparing a value: the number of its elements or bytes.
 pub(super) fn weight(value: &Value) -> usize {
     match value {
         Value::Str(text) => text.len(),

@@ -1,4 +1,4 @@
-//! The functions of expressions.
+//! The functions of expressions. `docs/formats/architecture.md` is their reference.
 
 use core::cmp::Ordering;
 
@@ -17,35 +17,35 @@ use crate::value::ParameterValue as Value;
 pub(crate) enum Function {
     Min,
     Max,
-    /// Whether there is a value.
+    /// Returns `true` if there is a value.
     Has,
-    /// The first that has a value.
+    /// Returns the first argument that has a value.
     First,
     If,
-    /// Division rounded towards minus infinity.
+    /// Division rounded towards negative infinity.
     DivFloor,
-    /// Division rounded towards plus infinity.
+    /// Division rounded towards positive infinity.
     DivCeil,
     Len,
     Lower,
-    /// The integer part of a number, towards zero; the number that a text is.
+    /// The integer part of a number; the number in a text.
     Int,
-    /// A number as one with a fraction.
+    /// Conversion to a float.
     Float,
     IsList,
     IsString,
     IsBool,
     Split,
-    /// The texts and whole numbers of a list as one text.
+    /// The concatenation of the texts and integers of a list.
     Join,
     Chars,
-    /// The place of an element in a list, or of a part in a text; -1 without one.
+    /// The index of an element in a list, or of a substring in a text; -1 if it is not found.
     Find,
     Count,
-    /// The places of an element in a list.
+    /// The indices of an element in a list.
     Places,
     Sum,
-    /// A run of a list.
+    /// A sublist.
     Slice,
     Last,
     StartsWith,
@@ -55,43 +55,43 @@ pub(crate) enum Function {
     Exp,
     Log,
     Abs,
-    /// To the nearest integer, ties to even.
+    /// Rounding to the nearest integer, ties to even.
     Round,
     Floor,
     Ceil,
-    /// The smallest multiple of the second that is not less than the first.
+    /// The smallest multiple of the second argument that is at least the first.
     CeilTo,
-    /// Whether the checkpoint has a file beside its weights.
+    /// Returns `true` if the checkpoint directory has a file.
     HasFile,
-    /// Whether the checkpoint has a tensor.
+    /// Returns `true` if the checkpoint has a tensor.
     HasTensor,
-    /// A dimension of a tensor of the checkpoint.
+    /// A dimension of a checkpoint tensor.
     Dim,
-    /// The elements of a small tensor of the checkpoint.
+    /// The elements of a small checkpoint tensor.
     Values,
-    /// The first of them.
+    /// The first element of a small checkpoint tensor.
     Value,
-    /// The rows of a tensor of the checkpoint that are zero.
+    /// The indices of the rows of a checkpoint tensor that are zero.
     ZeroRows,
-    /// The text of a file beside the weights.
+    /// The text of a file in the checkpoint directory.
     FileText,
-    /// The number of a token.
+    /// The ID of a token.
     TokenId,
-    /// The name of the checkpoint.
+    /// The name of the checkpoint directory.
     Directory,
-    /// The text of a chat template that comes with the program.
+    /// The text of a built-in chat template.
     ChatTemplate,
-    /// Sines and cosines of positions.
+    /// Sinusoidal position embeddings.
     Sinusoids,
-    /// A number as single precision has it.
+    /// A number rounded to single precision.
     Single,
-    /// The value below which a standard normal variable is with this probability.
+    /// The quantile function of the standard normal distribution.
     NormalQuantile,
-    /// Factors of rotary positions.
+    /// The RoPE frequency factors of Llama 3.
     Llama3RopeFactors,
 }
 
-/// Each function by its name, with the least and the greatest number of arguments.
+/// The functions by name, with the minimum and maximum number of arguments.
 const FUNCTIONS: [(&str, Function, usize, usize); 48] = [
     ("min", Function::Min, 1, 16),
     ("max", Function::Max, 1, 16),
@@ -148,13 +148,13 @@ impl Function {
         FUNCTIONS.iter().find(|function| function.0 == name).map(|function| function.1)
     }
 
-    /// The least and the greatest number of arguments.
+    /// Returns the minimum and maximum number of arguments.
     pub(super) fn arity(self) -> (usize, usize) {
         let known = FUNCTIONS.iter().find(|function| function.1 == self);
         known.map_or((0, 0), |function| (function.2, function.3))
     }
 
-    /// The value of the function.
+    /// Evaluates a call. `if` and `first` evaluate only the arguments that they need.
     pub(super) fn call(self, arguments: &[Node], scope: &Scope<'_>) -> Outcome<Value> {
         match (self, arguments) {
             (Self::If, [condition, yes, no @ ..]) => match (condition.bool(scope)?, no) {
@@ -182,7 +182,7 @@ impl Function {
         }
     }
 
-    /// The value of a function that takes the values of all its arguments.
+    /// Applies a function to the values of all its arguments.
     pub(crate) fn of_values(self, arguments: &[Value], scope: &Scope<'_>) -> Outcome<Value> {
         match (self, arguments) {
             (Self::Has, [value]) => Ok(Value::Bool(value.is_some())),
@@ -271,7 +271,7 @@ impl Function {
                     .map(Value::Int)
                     .ok_or_else(|| format!("needs dimension {number}, but the shape is {shape}"))
             }
-            // How many dimensions it has there matters on the way back alone.
+            // The second argument, the number of dimensions, is only for converting back.
             (Self::Values, [name]) | (Self::Value, [name, ..]) => {
                 let facts = scope.facts()?;
                 let names = names(name, scope)?;
@@ -336,7 +336,7 @@ impl Function {
         }
     }
 
-    /// The functions that take nothing but numbers.
+    /// Applies a numeric function.
     fn of_numbers(self, arguments: &[Value]) -> Outcome<Value> {
         match (self, arguments) {
             (
@@ -398,7 +398,7 @@ impl Function {
         }
     }
 
-    /// The least or the greatest.
+    /// Returns the minimum or maximum.
     fn extreme(self, elements: &[Value]) -> Outcome<Value> {
         let wanted = if self == Self::Min { Ordering::Less } else { Ordering::Greater };
         let (first, rest) = elements.split_first().ok_or("needs at least one number")?;
@@ -411,7 +411,7 @@ impl Function {
         Ok(best.clone())
     }
 
-    /// A quotient rounded down or up.
+    /// Returns a quotient rounded down or up.
     fn divided(self, left: &Value, right: &Value) -> Outcome<Value> {
         let (Some(left), Some(right)) = (left.as_i64(), right.as_i64()) else {
             let (left, right) = (left.type_name(), right.type_name());
@@ -429,8 +429,7 @@ impl Function {
     }
 }
 
-/// The shape of a tensor of the checkpoint, whether it has weights or only says how others are
-/// packed.
+/// Returns the shape of a checkpoint tensor, which may also describe the packing of others.
 fn stored_shape(facts: &dyn CheckpointFacts, name: &str) -> Option<Shape> {
     facts.shape(name).or_else(|| facts.packing_shape(name))
 }
@@ -451,7 +450,7 @@ fn integer(value: f64) -> Outcome<Value> {
     if value.abs() < 9.0e18 { Ok(Value::Int(value as i64)) } else { Err(overflow()) }
 }
 
-/// The sum: of integers exact, otherwise in double precision, from the first to the last.
+/// Sums in order: exactly for integers, otherwise in double precision.
 fn sum(elements: &[Value]) -> Outcome<Value> {
     let integers: Option<Vec<i64>> = elements.iter().map(Value::as_i64).collect();
     if let Some(integers) = integers {
@@ -465,7 +464,7 @@ fn sum(elements: &[Value]) -> Outcome<Value> {
     Ok(Value::Float(sum))
 }
 
-/// The names that a text with loop variables and optional pieces means.
+/// Returns the names that a pattern gives, one per combination of optional pieces.
 pub(super) fn names(text: &Value, scope: &Scope<'_>) -> Outcome<Vec<String>> {
     let text = text.as_str().ok_or_else(|| format!("needs the name of a tensor, found {text}"))?;
     let pieces = pieces(text).map_err(|error| error.to_string())?;
@@ -474,7 +473,7 @@ pub(super) fn names(text: &Value, scope: &Scope<'_>) -> Outcome<Vec<String>> {
     (0..choices(optional)).map(|choice| filled(&pieces, choice, scope)).collect()
 }
 
-/// The name with its loop variables and the optional pieces of this choice.
+/// Fills in loop variables, with the optional pieces of this choice.
 fn filled(pieces: &[RawPiece<'_>], choice: u32, scope: &Scope<'_>) -> Outcome<String> {
     let mut name = String::new();
     let mut optional = 0u32;

@@ -1,4 +1,4 @@
-//! Text to tokens.
+//! Splits expressions into tokens.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use crate::value::ParameterValue;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token<'a> {
     Literal(ParameterValue),
-    /// A word, or several parts with dots between them.
+    /// A word, or several words separated by dots.
     Name(&'a str),
     /// An operator or a bracket.
     Symbol(&'static str),
 }
 
-/// Longer symbols before their beginnings.
+/// Symbols, longer ones before their prefixes.
 const SYMBOLS: [&str; 17] =
     ["==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "(", ")", "[", "]", ",", "="];
 
-/// A token with the byte it begins at.
+/// A token with its byte offset.
 pub(super) type Spanned<'a> = (usize, Token<'a>);
 
 pub(super) fn tokens(text: &str) -> Result<Vec<Spanned<'_>>, String> {
@@ -49,8 +49,7 @@ fn word_len(text: &str) -> usize {
     text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len())
 }
 
-/// A word with what follows after dots: the numbers of sequential layers in the names of tensors
-/// (`mlp.0.weight`) are parts of these, as they are written.
+/// Reads a word and the words after dots. Components of tensor names may be numbers (`mlp.0.weight`).
 fn word(text: &str) -> (Token<'_>, usize) {
     let mut len = word_len(text);
     while let Some(part) = text.get(len..).and_then(|rest| rest.strip_prefix('.')) {
@@ -69,7 +68,7 @@ fn word(text: &str) -> (Token<'_>, usize) {
     (token, len)
 }
 
-/// Reads the number at the beginning of a text, and returns its length.
+/// Reads the number at the beginning of a text. Returns its length too.
 pub(crate) fn number(text: &str) -> Result<(ParameterValue, usize), String> {
     let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let after = |len: usize| text.get(len..).unwrap_or_default();
@@ -101,8 +100,8 @@ pub(crate) fn number(text: &str) -> Result<(ParameterValue, usize), String> {
     Ok((value.ok_or_else(|| format!("{} is too large", quoted(written)))?, len))
 }
 
-/// A finite number of digits with decimals or an exponent. It is read as one of JSON, which this
-/// crate reads anyway: the reader of the standard library has 10 KB of tables of its own.
+/// Parses a finite number with decimals or an exponent. It is parsed as JSON, because the parser of the
+/// standard library would add 10 KB of tables.
 fn float(written: &str) -> Option<f64> {
     let short = written.trim_start_matches('0');
     let has_digit = short.starts_with(|c: char| c.is_ascii_digit());

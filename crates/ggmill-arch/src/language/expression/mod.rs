@@ -1,8 +1,7 @@
-//! Expressions over hyperparameters: what descriptions say about sizes, conditions and values.
+//! Expressions over hyperparameters: sizes, conditions and values in descriptions.
 //!
-//! Integers stay exact: a division that does not come out even is an error, and so is every
-//! overflow. Parsing is bounded in length and depth, evaluation by what was parsed; neither can
-//! panic.
+//! Integer arithmetic is exact: an inexact division and an overflow are errors. Parsing is bounded in
+//! length and depth, and evaluation by a step budget. Neither can panic.
 
 mod evaluate;
 mod functions;
@@ -22,18 +21,17 @@ use crate::data::schema::is_name;
 use crate::error::{Error, Result, quoted};
 use crate::value::ParameterValue;
 
-/// The longest text of an expression, in bytes. Also bounds the depth of what an operator chain
-/// builds.
+/// The maximum length of an expression, in bytes. It also bounds the depth of operator chains.
 const MAX_LEN: usize = 4096;
 
-/// A parsed expression, with its text for messages.
+/// A parsed expression with its text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Expression {
     text: Box<str>,
     node: Node,
 }
 
-/// A part of an expression.
+/// A node of the syntax tree.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Node {
     Literal(ParameterValue),
@@ -44,10 +42,9 @@ pub(crate) enum Node {
     Call(Function, Vec<Node>),
     Element(Box<Node>, Box<Node>),
     List(Vec<Node>),
-    /// A list of as many elements as the first says, each with the number of its place as a
-    /// variable.
+    /// A list comprehension: the index variable, the number of elements, and the element.
     Each(Box<str>, Box<Node>, Box<Node>),
-    /// An operation on tensors: its name, its arguments, and its options by name. In graphs alone.
+    /// An operation on tensors: its name, arguments and named options. Only in graphs.
     Operation(Box<str>, Vec<Node>, Vec<(Box<str>, Node)>),
 }
 
@@ -76,7 +73,7 @@ impl Expression {
         Ok(Self { text: text.into(), node })
     }
 
-    /// An expression that is always true or always false.
+    /// Returns the literal `true` or `false`.
     pub(crate) fn bool(value: bool) -> Self {
         Self {
             text: if value { "true" } else { "false" }.into(),
@@ -88,7 +85,7 @@ impl Expression {
         &self.text
     }
 
-    /// The hyperparameter that the whole expression is, when it is one and nothing else.
+    /// Returns the name if the whole expression is one name.
     pub(crate) fn as_name(&self) -> Option<&str> {
         match &self.node {
             Node::Name(name) => Some(name),
@@ -96,8 +93,8 @@ impl Expression {
         }
     }
 
-    /// Fails for a name that `known` does not know, so that a slip in a description shows when it
-    /// is loaded.
+    /// Fails for a name that `known` rejects, so that misspelled names are found when a description is
+    /// loaded.
     pub(crate) fn check_names(&self, known: &dyn Fn(&str) -> bool) -> Result<()> {
         match self.names().into_iter().find(|name| !known(name)) {
             Some(name) => {
@@ -109,14 +106,12 @@ impl Expression {
         }
     }
 
-    /// The names in the expression.
+    /// Returns the names in the expression.
     pub(crate) fn names(&self) -> Vec<&str> {
         self.node.names()
     }
 
-    /// The value in a scope. What fails is the configuration's doing: the names were checked when
-    /// the description was loaded.
-    /// The value, where it is written out.
+    /// Returns the value if the expression is a literal.
     pub(crate) fn literal(&self) -> Option<&ParameterValue> {
         match &self.node {
             Node::Literal(value) => Some(value),
@@ -124,6 +119,8 @@ impl Expression {
         }
     }
 
+    /// Evaluates the expression. Errors are of kind `Configuration`, because names were checked when
+    /// the description was loaded.
     pub(crate) fn evaluate(&self, scope: &Scope<'_>) -> Result<ParameterValue> {
         self.node
             .evaluate(scope)
@@ -140,13 +137,14 @@ impl Expression {
         value.as_u64().ok_or_else(|| self.wrong(&value, "an integer of at least 0"))
     }
 
+    /// Returns an error about a value of the wrong type.
     pub(crate) fn wrong(&self, value: &ParameterValue, expected: &str) -> Error {
         Error::configuration(format!("{} is {value}, expected {expected}", &self.text))
     }
 }
 
 impl Node {
-    /// Passes each of the nodes that it is directly made of.
+    /// Calls `take` for each direct child.
     pub(crate) fn each_part<'n>(&'n self, take: &mut dyn FnMut(&'n Self)) {
         match self {
             Self::Literal(_) | Self::Name(_) => {}
@@ -164,7 +162,7 @@ impl Node {
         }
     }
 
-    /// The names in it.
+    /// Returns the free names in the tree.
     pub(crate) fn names(&self) -> Vec<&str> {
         let mut names = Vec::new();
         self.visit(&mut names);
@@ -204,7 +202,7 @@ impl Node {
     }
 }
 
-/// A named operation with arguments: `permute(head_count)`, `stack`.
+/// A tensor operation with arguments: `permute(head_count)`, `stack`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Invocation {
     pub(crate) name: Box<str>,
@@ -221,7 +219,7 @@ impl Invocation {
     }
 }
 
-/// The names that a step of a graph binds, and what they are: `q, k = …`.
+/// A step of a graph: the names that it binds, and their value, as in `q, k = …`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Binding {
     pub(crate) names: Vec<Box<str>>,
@@ -229,10 +227,10 @@ pub(crate) struct Binding {
 }
 
 impl Binding {
-    /// The longest text of a step, in bytes.
+    /// The maximum length of a step, in bytes.
     const MAX_LEN: usize = 2048;
 
-    /// Reads a step; `is_operation` says which names are operations on tensors.
+    /// Parses a step. `is_operation` returns `true` for names of tensor operations.
     pub(crate) fn parse(text: &str, is_operation: fn(&str) -> bool) -> Result<Self> {
         parser::parse_binding(text, Self::MAX_LEN, is_operation)
             .map(|(names, value)| Self { names, value })
@@ -271,7 +269,7 @@ impl Loop {
         self.end.check_names(known)
     }
 
-    /// The range of the variable, at most `limit` long.
+    /// Returns the range of the variable. Fails if it is longer than `limit`.
     pub(crate) fn range(&self, scope: &Scope<'_>, limit: u64) -> Result<core::ops::Range<u64>> {
         let (start, end) = (self.start.evaluate_u64(scope)?, self.end.evaluate_u64(scope)?);
         let count = end.saturating_sub(start);

@@ -1,12 +1,11 @@
 //! The quantile function of the standard normal distribution.
 
-/// The value below which a standard normal variable is with this probability, as PyTorch computes
-/// it in single precision: the inverse error function of `2 p - 1`, times the square root of 2.
-/// Negative infinity for 0 and infinity for 1; NaN for a number that is not a probability.
+/// Returns the quantile of the standard normal distribution at a probability, as PyTorch computes it in
+/// single precision: the inverse error function of `2 p - 1`, times √2. Returns negative infinity for
+/// 0, infinity for 1, and NaN outside `[0, 1]`.
 ///
-/// The inverse error function is a rational approximation with two steps of Newton's method
-/// (P. Giles and the authors of PyTorch's `calc_erfinv` use the same coefficients), here in double
-/// precision and rounded once.
+/// The inverse error function is a rational approximation with two steps of Newton's method (with the
+/// coefficients of P. Giles and of PyTorch's `calc_erfinv`), here in double precision and rounded once.
 pub(super) fn normal_quantile(probability: f64) -> f32 {
     #[expect(clippy::cast_possible_truncation, reason = "the reference computes so")]
     let (argument, root) = (2.0f32 * probability as f32 - 1.0, 2.0f64.sqrt() as f32);
@@ -20,7 +19,7 @@ const CENTER_BELOW: [f64; 4] = [-2.118_377_725, 1.442_710_462, -0.329_097_515, 0
 const TAIL: [f64; 4] = [-1.970_840_454, -1.624_906_493, 3.429_567_803, 1.641_345_311];
 const TAIL_BELOW: [f64; 2] = [3.543_889_200, 1.637_067_800];
 
-/// The number whose error function this is.
+/// Returns the inverse error function.
 fn inverse_erf(y: f64) -> f64 {
     if y.abs() >= 1.0 {
         return if y.abs() > 1.0 || y.is_nan() { f64::NAN } else { y * f64::INFINITY };
@@ -40,7 +39,7 @@ fn inverse_erf(y: f64) -> f64 {
     x
 }
 
-/// The error function, by its series near zero and its continued fraction elsewhere.
+/// Returns the error function, by its series near zero and its continued fraction elsewhere.
 fn erf(x: f64) -> f64 {
     let square = x * x;
     if x.abs() < 2.5 {
@@ -77,7 +76,7 @@ mod tests {
     #[expect(
         clippy::unreadable_literal,
         clippy::excessive_precision,
-        reason = "as they were printed"
+        reason = "as PyTorch prints them"
     )]
     const REFERENCE: [(f64, f32); 10] = [
         (0.95, 1.6448535919189453),

@@ -1,11 +1,11 @@
-//! Tokens to a tree, by recursive descent with a counted depth.
+//! Parses expressions by recursive descent with a depth limit.
 
 use super::lexer::{Spanned, Token, tokens};
 use super::{Function, Node, Operator};
 use crate::data::schema::is_name;
 use crate::error::quoted;
 
-/// Brackets, signs and calls within each other.
+/// The maximum nesting depth of brackets, signs and calls.
 const DEEPEST: u32 = 32;
 
 pub(super) fn parse(text: &str, longest: usize) -> Result<Node, String> {
@@ -15,7 +15,7 @@ pub(super) fn parse(text: &str, longest: usize) -> Result<Node, String> {
     Ok(node)
 }
 
-/// A name and its arguments, each with its own text.
+/// A name and its arguments, each with its text.
 pub(super) type Invoked = (Box<str>, Vec<(Box<str>, Node)>);
 
 pub(super) fn parse_invocation(text: &str, longest: usize) -> Result<Invoked, String> {
@@ -38,7 +38,7 @@ pub(super) fn parse_invocation(text: &str, longest: usize) -> Result<Invoked, St
     Ok((name.into(), arguments))
 }
 
-/// The names that a step binds, and what they are.
+/// Parses a step: the names that it binds, and their value.
 pub(super) fn parse_binding(
     text: &str,
     longest: usize,
@@ -73,7 +73,7 @@ struct Parser<'a> {
     tokens: Vec<Spanned<'a>>,
     next: usize,
     depth: u32,
-    /// In graphs: which names are operations.
+    /// In graphs, returns `true` for names of operations.
     is_operation: Option<fn(&str) -> bool>,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Parser<'a> {
         Some(token.clone())
     }
 
-    /// Where the next token begins, or the end of the text.
+    /// Returns the byte offset of the next token, or of the end of the text.
     fn offset(&self) -> usize {
         self.tokens.get(self.next).map_or(self.text.len(), |(start, _)| *start)
     }
@@ -128,7 +128,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Runs one level deeper.
+    /// Calls `inner` one level deeper. Fails at the depth limit.
     fn deeper(
         &mut self,
         inner: impl FnOnce(&mut Self) -> Result<Node, String>,
@@ -222,7 +222,7 @@ impl<'a> Parser<'a> {
         Ok(node)
     }
 
-    /// Whether a value can have this name: in graphs, names of tensors have dots.
+    /// Returns `true` if a value can have this name. In graphs, names of tensors contain dots.
     fn can_name(&self, name: &str) -> bool {
         let in_graph = self.is_operation.is_some();
         let first = name.split_once('.').filter(|_| in_graph).map(|(first, _)| first);
@@ -269,7 +269,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Arguments, then options, `NAME = EXPRESSION`, up to the closing bracket.
+    /// Parses arguments, then options (`NAME = EXPRESSION`), up to the closing bracket.
     fn operation(&mut self, name: &str) -> Result<Node, String> {
         let (mut arguments, mut options) = (Vec::new(), Vec::<(Box<str>, Node)>::new());
         while !self.accept(")") {
@@ -293,7 +293,7 @@ impl<'a> Parser<'a> {
         Ok(Node::Operation(name.into(), arguments, options))
     }
 
-    /// `VARIABLE, COUNT, ELEMENT)`.
+    /// Parses `VARIABLE, COUNT, ELEMENT)`.
     fn each(&mut self) -> Result<Node, String> {
         let Some(Token::Name(variable)) =
             self.take().filter(|token| matches!(token, Token::Name(variable) if is_name(variable)))
@@ -310,7 +310,7 @@ impl<'a> Parser<'a> {
         Ok(Node::Each(variable.into(), Box::new(count), Box::new(element)))
     }
 
-    /// Expressions between commas up to the closing bracket.
+    /// Parses expressions separated by commas up to the closing bracket.
     fn list(&mut self, close: &str) -> Result<Vec<Node>, String> {
         let mut nodes = Vec::new();
         if self.accept(close) {

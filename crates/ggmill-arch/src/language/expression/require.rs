@@ -1,7 +1,7 @@
-//! The way back through an expression: what hyperparameters have to be for it to have a value.
+//! Solves expressions: finds hyperparameters for which an expression has a given value.
 //!
-//! Not every expression has a way back, and some have several. What is found here is a proposal:
-//! the caller applies the description to it and compares.
+//! Not every expression can be solved, and some have several solutions. The result is a proposal: the
+//! caller applies the description to it and compares.
 
 use core::cell::Cell;
 use std::rc::Rc;
@@ -18,34 +18,34 @@ pub(crate) type Parameters = Arc<[(Box<str>, Value)]>;
 
 /// Hyperparameters of which some are known.
 pub(crate) trait Unknowns {
-    /// Those with a value, in the order of the description; with `assume`, what is not known has
-    /// its default.
+    /// Returns the known hyperparameters in the order of the description; with `assume`, unknown ones
+    /// have their defaults.
     fn parameters(&mut self, assume: bool) -> Parameters;
 
-    /// Steps that are left.
+    /// Returns the remaining step budget.
     fn steps(&self) -> Rc<Cell<u64>>;
 
     fn purpose(&self) -> Purpose<'_>;
 
-    /// Says what a hyperparameter is, or one element of it. What is known already stays.
+    /// Sets a hyperparameter, or one element of it, unless it is known.
     fn set(&mut self, name: &str, element: Option<u64>, value: &Value);
 
-    /// Says what the one element of a tensor of the checkpoint is, which has one dimension or is a
-    /// scalar. What is known already stays.
+    /// Sets the only element of a checkpoint tensor, which is a scalar or has one dimension, unless it
+    /// is known.
     fn set_tensor(&mut self, name: String, is_scalar: bool, value: &Value);
 
-    /// Whether what is not known may be taken to have its default.
+    /// Returns `true` if unknown hyperparameters may be assumed to have their defaults.
     fn may_assume(&self) -> bool;
 
-    /// A word that a hyperparameter can be, other than this one.
+    /// Returns a valid value of a hyperparameter that differs from `than`.
     fn other_word(&self, name: &str, than: &str) -> Value;
 
-    /// How likely a configuration is to have the hyperparameter.
+    /// Returns a rank for the likelihood that a configuration contains the hyperparameter.
     fn rank(&self, name: &str) -> i32;
 }
 
 impl Expression {
-    /// Makes the expression have a value, as far as there is a way.
+    /// Sets unknown hyperparameters so that the expression has this value, if they can be found.
     pub(crate) fn require(
         &self,
         value: &Value,
@@ -55,7 +55,8 @@ impl Expression {
         require(&self.node, value, variables, unknowns);
     }
 
-    /// The value by what is known, or assumed.
+    /// Evaluates the expression with the known hyperparameters; with `assume`, unknown ones have their
+    /// defaults.
     pub(crate) fn known(
         &self,
         variables: &[(&str, u64)],
@@ -80,7 +81,7 @@ fn evaluate(
     node.evaluate(&scope.with(variables)).ok()
 }
 
-/// By what is known, otherwise by what is assumed.
+/// Evaluates a node with the known hyperparameters, or else with assumed defaults.
 fn probable(node: &Node, variables: Variables<'_>, unknowns: &mut dyn Unknowns) -> Option<Value> {
     let known = evaluate(node, variables, unknowns, false);
     known.or_else(|| {
@@ -88,7 +89,7 @@ fn probable(node: &Node, variables: Variables<'_>, unknowns: &mut dyn Unknowns) 
     })
 }
 
-/// Whether the expression could have this value at all.
+/// Returns `false` if the expression cannot have this value.
 fn can_be(node: &Node, value: &Value) -> bool {
     match node {
         Node::Literal(literal) => equal(literal, value),
@@ -177,7 +178,7 @@ fn binary(
             require(left, value, variables, unknowns);
             require(right, value, variables, unknowns);
         }
-        // One of them is enough: the first that is not known to be otherwise.
+        // One operand is enough: the first one that is not known to have the opposite value.
         (Operator::And, Some(false)) | (Operator::Or, Some(true)) => {
             let known = |node, unknowns: &mut dyn Unknowns| {
                 evaluate(node, variables, unknowns, false).filter(|known| known.as_bool().is_some())
@@ -186,7 +187,7 @@ fn binary(
             if first.as_ref() == Some(value) || second.as_ref() == Some(value) {
                 return;
             }
-            // Whether there is a value at all is not changed by a value.
+            // Setting a value cannot solve has(…).
             let has = |node: &Node| matches!(node, Node::Call(Function::Has, _));
             let open = if first.is_none() && !has(left) { left } else { right };
             require(open, value, variables, unknowns);
@@ -199,7 +200,7 @@ fn binary(
             }
         }
         (Operator::Equal, Some(false)) | (Operator::NotEqual, Some(true)) => {
-            // Of two there is one other.
+            // The other of two values.
             match evaluate(right, variables, unknowns, false) {
                 Some(Value::Bool(true)) => require(left, &no, variables, unknowns),
                 Some(Value::Bool(false)) => require(left, &yes, variables, unknowns),
@@ -223,7 +224,7 @@ fn binary(
                 require(left, &first, variables, unknowns);
             }
         }
-        // A size that is not 0 is not said by this.
+        // Only `x <= 0` determines a size.
         (Operator::Greater, Some(false)) | (Operator::LessEqual, Some(true)) => {
             if let Some(Value::Int(0)) = evaluate(right, variables, unknowns, false) {
                 require(left, &Value::Int(0), variables, unknowns);
@@ -250,7 +251,7 @@ fn arithmetic(
     unknowns: &mut dyn Unknowns,
 ) {
     if let (Operator::Add, Value::List(elements)) = (operator, value) {
-        // One number again and again, as often as it is there.
+        // A repeated literal: the count is the number of its repetitions.
         if let Node::Each(_, count, element) = left
             && let Node::Literal(number) = &**element
             && evaluate(left, variables, unknowns, false).is_none()
@@ -262,7 +263,7 @@ fn arithmetic(
             return;
         }
         if let Some(Value::List(end)) = probable(right, variables, unknowns) {
-            // The shortest beginning that the end could follow.
+            // The shortest prefix that the known suffix can follow.
             let start = (0..=elements.len())
                 .find(|&len| elements.iter().skip(len).zip(&*end).all(|(a, b)| equal(a, b)));
             let start: Arc<[Value]> =
@@ -280,7 +281,7 @@ fn arithmetic(
         if !unknowns.may_assume() {
             return;
         }
-        // What only one of them has a default for.
+        // Assume a default of one of them.
         b = evaluate(right, variables, unknowns, true).filter(Value::is_some);
         if b.is_none() {
             a = evaluate(left, variables, unknowns, true).filter(Value::is_some);
@@ -297,7 +298,7 @@ fn arithmetic(
     }
 }
 
-/// `x` of `x ∘ b = value`.
+/// Returns `x` of `x ∘ b = value`.
 fn first_operand(operator: Operator, value: &Value, b: &Value) -> Option<Value> {
     if let (Some(value), Some(b)) = (value.as_i64(), b.as_i64()) {
         return match operator {
@@ -319,7 +320,7 @@ fn first_operand(operator: Operator, value: &Value, b: &Value) -> Option<Value> 
     found.is_finite().then_some(Value::Float(found))
 }
 
-/// `x` of `a ∘ x = value`.
+/// Returns `x` of `a ∘ x = value`.
 fn second_operand(operator: Operator, value: &Value, a: &Value) -> Option<Value> {
     if let (Some(value), Some(a)) = (value.as_i64(), a.as_i64()) {
         return match operator {
@@ -341,13 +342,13 @@ fn second_operand(operator: Operator, value: &Value, a: &Value) -> Option<Value>
     found.is_finite().then_some(Value::Float(found))
 }
 
-/// What a number was multiplied with: a share, where the division does not come out even.
+/// Returns `value / number`: an integer if the division is exact, else a float.
 #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^53")]
 fn factor(value: i64, number: i64) -> Value {
     quotient(value, number).map_or_else(|| Value::Float(value as f64 / number as f64), Value::Int)
 }
 
-/// A division that comes out even.
+/// Returns `a / b` if the division is exact.
 fn quotient(a: i64, b: i64) -> Option<i64> {
     (a.checked_rem(b)? == 0).then(|| a.checked_div(b)).flatten()
 }
@@ -373,7 +374,7 @@ fn call(
                 (false, true) => Some(false),
                 (false, false) => None,
                 (true, true) => {
-                    // A number that is written there is meant.
+                    // A branch that is a literal is more likely.
                     let is_written = |node: &Node| matches!(node, Node::Literal(_));
                     match (is_written(yes), no.is_some_and(is_written)) {
                         (true, false) => Some(true),
@@ -404,13 +405,13 @@ fn call(
             }
         }
         (Function::First, arguments) => {
-            // One that is known to have a value hides those behind it.
+            // An argument that is known to have a value hides the later ones.
             let mut open: Vec<&Node> = Vec::new();
             for argument in arguments {
                 match evaluate(argument, variables, unknowns, false) {
                     Some(Value::None) => {}
                     Some(known) if equal(&known, value) => {
-                        // Unless one before it would have another value.
+                        // Unless an earlier one would have a different value by default.
                         let mut is_hidden = false;
                         for argument in &open {
                             is_hidden |= evaluate(argument, variables, unknowns, true)
@@ -496,7 +497,7 @@ fn call(
     }
 }
 
-/// The hyperparameter that a node is, or is an element of.
+/// Returns the hyperparameter that a node refers to, possibly to an element of it.
 fn named(node: &Node) -> Option<&str> {
     match node {
         Node::Name(name) => Some(name),
@@ -506,7 +507,7 @@ fn named(node: &Node) -> Option<&str> {
 }
 
 impl Expression {
-    /// The texts in the expression.
+    /// Returns the string literals in the expression.
     pub(crate) fn words(&self) -> Vec<&str> {
         let mut words = Vec::new();
         collect_words(&self.node, &mut words);
@@ -531,16 +532,16 @@ fn collect_words<'n>(node: &'n Node, words: &mut Vec<&'n str>) {
     }
 }
 
-/// The numbers that factors of rotary positions were computed from, among those in use.
+/// Finds the parameters of RoPE frequency factors among the values in use.
 fn rope_factors(
     arguments: &[Node],
     value: &Value,
     variables: Variables<'_>,
     unknowns: &mut dyn Unknowns,
 ) {
-    /// The factors of low and high frequencies.
+    /// Common values of `low_freq_factor` and `high_freq_factor`.
     const BOUNDS: [(f64, f64); 5] = [(1.0, 4.0), (1.0, 2.0), (1.0, 8.0), (1.0, 16.0), (1.0, 32.0)];
-    /// Original contexts are powers of two, from 2^6 to 2^20.
+    /// Binary logarithms of the original context lengths that are tried.
     const CONTEXTS: core::ops::Range<i32> = 6..21;
     let [dimensions, base, rest @ ..] = arguments else { return };
     let number = |node, unknowns: &mut dyn Unknowns| {
@@ -570,7 +571,7 @@ fn rope_factors(
                 });
             if is_same {
                 for (node, number) in rest.iter().zip([factor, low, high, context]) {
-                    // Said by the configuration, though a default may be the same.
+                    // The configuration contains it, even if a default is the same.
                     let said = match node {
                         Node::Call(Function::First, arguments) => arguments.first().unwrap_or(node),
                         _ => node,
@@ -583,7 +584,7 @@ fn rope_factors(
     }
 }
 
-/// The best rank of a name in the expression.
+/// Returns the highest rank of the names in a node.
 fn rank(node: &Node, unknowns: &dyn Unknowns) -> i32 {
     let mut names = Vec::new();
     node.visit(&mut names);

@@ -1,26 +1,27 @@
-//! The factors that Llama 3 puts on the frequencies of its rotary positions.
+//! The RoPE frequency factors of Llama 3.
 
-/// One factor per pair of rotary dimensions: 1 where the wavelength is short against the context
-/// the model was trained with first, `factor` where it is long, and a smooth way between.
+/// The parameters of the factors. There is one factor per pair of rotary dimensions: 1 for wavelengths
+/// that are short compared with the original context, `factor` for long ones, and a smooth transition
+/// between.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Llama3RopeFactors {
-    /// Rotary dimensions of a head.
+    /// The number of rotary dimensions of a head.
     dimensions: u64,
     /// The base of the frequencies.
     base: f64,
-    /// By how much long wavelengths are stretched.
+    /// The factor of long wavelengths.
     factor: f64,
-    /// The original context divided by this is the wavelength from which on all is stretched.
+    /// The original context divided by this is the wavelength above which `factor` applies.
     low_frequency_factor: f64,
-    /// The original context divided by this is the wavelength up to which nothing is.
+    /// The original context divided by this is the wavelength below which the factor is 1.
     high_frequency_factor: f64,
-    /// The context the model was trained with first, in tokens.
+    /// The context length of pretraining, in tokens.
     original_context: f64,
 }
 
 impl Llama3RopeFactors {
-    /// The numbers in the order that a description gives them; `None` where the first is not a
-    /// number of dimensions.
+    /// Reads the parameters in the order of the function's arguments; `None` if the first is not a
+    /// valid number of dimensions.
     pub(crate) fn of(numbers: &[f64]) -> Option<Self> {
         let &[dimensions, base, factor, low, high, original] = numbers else { return None };
         #[expect(
@@ -40,10 +41,10 @@ impl Llama3RopeFactors {
         )
     }
 
-    /// The factors, in stored order.
+    /// Returns the factors in stored order.
     ///
-    /// The arithmetic is that of the reference, in single precision and in its order; powers, which
-    /// it leaves to the machine, are rounded correctly here.
+    /// The arithmetic is in single precision in the order of the reference. Powers are correctly
+    /// rounded; the reference leaves their rounding to the machine.
     pub(crate) fn values(&self) -> Vec<f32> {
         let &Self {
             dimensions,
@@ -78,7 +79,7 @@ impl Llama3RopeFactors {
     }
 }
 
-/// Rotary dimensions of a head, at most. Real heads have 64 to 512.
+/// The maximum number of rotary dimensions of a head. Real heads have 64 to 512.
 const MAX_DIMENSIONS: f64 = 65536.0;
 
 #[expect(clippy::cast_possible_truncation, reason = "the reference computes in single precision")]
@@ -90,7 +91,7 @@ fn single(value: f64) -> f32 {
 mod tests {
     use super::*;
 
-    /// The result of the reference with PyTorch 2.11.0.
+    /// The fixture is the result of the reference with PyTorch 2.11.0.
     #[test]
     fn rope_factors_equal_the_reference() {
         let cases: serde_json::Value =

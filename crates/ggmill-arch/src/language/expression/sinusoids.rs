@@ -1,21 +1,20 @@
-//! The sines and cosines that stand for positions.
+//! Sinusoidal position embeddings.
 
 use super::evaluate::Outcome;
 use crate::value::ParameterValue as Value;
 
-/// Numbers that a description may ask for at once: of 1500 positions in a width of 1280, two
-/// million.
+/// The maximum number of elements: of 1500 positions with width 1280, two million.
 const MAX_NUMBERS: usize = 1 << 21;
 
-/// Steps of evaluation that a number costs: a description cannot ask for many such lists.
+/// The step cost of an element, which limits the number of such lists.
 const STEPS: usize = 16;
 
-/// One row for each position, the first half of it sines and the second cosines, of wavelengths from
-/// 2π to 2π times the longest timescale, as Whisper has them. `spend` is told how many numbers there
-/// will be, and may refuse.
+/// Returns a row per position: sines in the first half and cosines in the second, of wavelengths from
+/// 2π to 2π times the longest timescale, as in Whisper. `spend` is called with the step cost and may
+/// fail.
 ///
-/// Products are those of the reference, in single precision and in its order. Exponentials, sines
-/// and cosines, which it leaves to the machine, are rounded correctly here.
+/// Products are computed in single precision in the order of the reference. Exponentials, sines and
+/// cosines are correctly rounded; the reference leaves their rounding to the machine.
 pub(super) fn sinusoids(
     positions: &Value,
     width: &Value,
@@ -56,7 +55,7 @@ pub(super) fn sinusoids(
     Ok(values)
 }
 
-/// A function of a number in single precision, rounded once.
+/// Applies a function to a single-precision number, rounded once.
 fn exact(function: fn(f64) -> f64, value: f32) -> f32 {
     single(function(f64::from(value)))
 }

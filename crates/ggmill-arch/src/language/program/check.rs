@@ -1,5 +1,4 @@
-//! Names to what they are, and calls to functions. Everything that does not depend on a model is
-//! checked here.
+//! Resolves names and calls, and checks everything that does not depend on a model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,10 +13,10 @@ use crate::language::block::without_block;
 use crate::language::steps::INPUTS;
 use crate::near_part;
 
-/// Returns `true` for a name of a hyperparameter; and the names that a misspelled one can mean.
+/// A predicate for names of hyperparameters, and these names for suggestions.
 pub(super) type Hyperparameters<'a> = (&'a dyn Fn(&str) -> bool, &'a [&'a str]);
 
-/// Resolves the functions of the library: they see their parameters and the library.
+/// Resolves the functions of the library, in which only parameters and the library are visible.
 pub(super) fn resolve_library(functions: &mut [Function]) -> Result<(), Fault> {
     let signatures: Vec<Signature> = functions.iter().map(Signature::of).collect();
     let names = functions.iter().map(|function| function.name.clone()).zip(0..).collect();
@@ -33,8 +32,8 @@ pub(super) fn resolve_library(functions: &mut [Function]) -> Result<(), Fault> {
     check_recursion(functions, true).map_err(|(_, fault)| fault)
 }
 
-/// Resolves the functions of a program, each with the names of its source. Returns the number of the
-/// function that computes a model.
+/// Resolves the functions of a program, with the functions that each source defines or imports. Returns
+/// the index of the function that computes a model.
 pub(super) fn resolve(
     functions: &mut [Function],
     names: &Names,
@@ -67,7 +66,7 @@ pub(super) fn resolve(
     if !main.parameters.is_empty() {
         return Err((main.source, (main.span, format!("{MAIN} takes no arguments"))));
     }
-    // Defaults of the library are hyperparameters that the description must have.
+    // The description must have the hyperparameters that defaults of library functions use.
     let mut reached = BTreeSet::new();
     for function in functions.iter() {
         check_defaults(function, known, &mut reached).map_err(|fault| (function.source, fault))?;
@@ -75,8 +74,8 @@ pub(super) fn resolve(
     Ok(number)
 }
 
-/// Fails where a function of the library is called without an argument whose default is not
-/// a hyperparameter here. In the library, the fault is at the call that leads there.
+/// Fails if a library function is called without an argument whose default is not a hyperparameter of
+/// this description. The error is located at the call in the description.
 fn check_defaults(
     function: &Function,
     known: &dyn Fn(&str) -> bool,
@@ -118,7 +117,7 @@ fn check_defaults(
     result
 }
 
-/// Fails for a function that calls itself, also through others.
+/// Fails for a function that calls itself, directly or through others.
 fn check_recursion(functions: &[Function], of_library: bool) -> Result<(), SourceFault> {
     let mut calls: Vec<BTreeSet<usize>> = Vec::with_capacity(functions.len());
     for function in functions {
@@ -132,7 +131,7 @@ fn check_recursion(functions: &[Function], of_library: bool) -> Result<(), Sourc
         });
         calls.push(called);
     }
-    // Functions that call only those that are known to end, until there are no more.
+    // Repeatedly mark functions that call only marked functions.
     let mut ends = vec![false; functions.len()];
     loop {
         let before = ends.iter().filter(|ends| **ends).count();
@@ -155,7 +154,7 @@ fn check_recursion(functions: &[Function], of_library: bool) -> Result<(), Sourc
     }
 }
 
-/// What a function takes.
+/// The parameters of a function.
 struct Signature {
     name: Box<str>,
     /// Each parameter, and whether it has a default.
@@ -170,16 +169,17 @@ impl Signature {
     }
 }
 
+/// The names that are visible in a source.
 struct Scope<'a> {
-    /// Those of all functions of the program, by number.
+    /// The signatures of all functions of the program, by index.
     signatures: &'a [Signature],
     /// The functions that the source defines or imports.
     names: &'a BTreeMap<Box<str>, usize>,
     of_library: bool,
     known: &'a dyn Fn(&str) -> bool,
-    /// Names of hyperparameters, for messages.
+    /// The names of hyperparameters, for suggestions.
     similar: &'a [&'a str],
-    /// The names of tensors without numbers of blocks, and whether they had one.
+    /// The tensor names without block numbers, each with `true` if it has a block number.
     tensors: &'a [(String, bool)],
 }
 
@@ -250,7 +250,7 @@ fn returns(body: &[Statement]) -> bool {
     })
 }
 
-/// A function whose names are resolved.
+/// The scope of a function whose names are resolved.
 struct Context<'a> {
     scope: &'a Scope<'a>,
     locals: BTreeSet<Box<str>>,
@@ -280,7 +280,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// Resolves a default: its names are hyperparameters, also where only some models have them.
+    /// Resolves a default value: its names are hyperparameters, even if only some models have them.
     fn default(&mut self, expr: &mut Expr) -> Result<(), Fault> {
         if let Kind::Name(name) = &expr.kind {
             if !self.scope.of_library && !(self.scope.known)(name) {
@@ -292,7 +292,7 @@ impl Context<'_> {
         self.parts(expr, Self::default)
     }
 
-    /// Applies `resolve` to the parts of an expression.
+    /// Applies `resolve` to the direct children of an expression.
     fn parts(
         &mut self,
         expr: &mut Expr,
@@ -347,7 +347,7 @@ impl Context<'_> {
                 expr.kind = self.name(name, expr.span)?;
                 return Ok(());
             }
-            // The block of a tensor.
+            // An index after the name of a tensor is a block number.
             Kind::Index(parts) => {
                 let [list, index] = &mut **parts;
                 if let Kind::Name(name) = &list.kind
@@ -369,7 +369,7 @@ impl Context<'_> {
         self.parts(expr, Self::expression)
     }
 
-    /// Returns `true` for a name that is not that of a tensor.
+    /// Returns `true` for a name that does not refer to a tensor.
     fn is_value(&self, name: &str) -> bool {
         let root = name.split('.').next().unwrap_or(name);
         self.locals.contains(root) || (self.scope.known)(name) || INPUTS.contains(&name)
@@ -395,8 +395,8 @@ impl Context<'_> {
         Ok(Kind::Tensor(name.into()))
     }
 
-    /// Fails for a name that is not a tensor, or is one of blocks without a block, or the other way
-    /// round.
+    /// Fails for a name that is not a tensor, for a block tensor without a block number, and for a
+    /// number after a tensor outside blocks.
     fn tensor(&self, name: &str, of_block: bool, span: Span) -> Result<(), Fault> {
         let is_named = |tensor: &str| {
             tensor.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -426,7 +426,7 @@ impl Context<'_> {
         })
     }
 
-    /// Returns the function of this name, with arguments that it takes.
+    /// Returns the function with this name. Fails if it does not accept the arguments.
     fn callee(
         &self,
         name: &str,
@@ -481,7 +481,7 @@ impl Context<'_> {
     }
 }
 
-/// Fails for arguments that a function does not take, and for those that are missing.
+/// Fails for unexpected and for missing arguments.
 fn check_arguments(
     function: &Signature,
     given: &[Expr],

@@ -1,4 +1,4 @@
-//! Functions that a source imports from those of built-in architectures.
+//! Resolves imports of functions from built-in architectures.
 
 use std::collections::BTreeMap;
 
@@ -8,25 +8,25 @@ use super::{Function, Kind, Source, each_expression};
 use crate::error::quoted;
 use crate::near_part;
 
-/// The most sources of a program.
+/// The maximum number of sources of a program.
 const MAX_SOURCES: usize = 16;
 
-/// A fault with the number of its source.
+/// A fault with the index of its source.
 pub(super) type SourceFault = (usize, Fault);
 
-/// For each source the names of the functions that it defines or imports, with their numbers.
+/// For each source, the functions that it defines or imports, with their indices.
 pub(super) type Names = Vec<BTreeMap<Box<str>, usize>>;
 
-/// The sources of a program, parsed.
+/// The parsed sources of a program.
 pub(super) struct Modules(Vec<Module>);
 
 struct Module {
     functions: Vec<Function>,
-    /// Imported names, each with the number of the source that it is imported from.
+    /// Imported names, each with the index of the source that it is imported from.
     imported: Vec<(Box<str>, usize, Span)>,
 }
 
-/// Parses the first source, and adds those that it imports functions from, and so on.
+/// Parses the first source and, transitively, the sources that it imports from.
 pub(super) fn read(
     sources: &mut Vec<Source>,
     programs: &dyn Fn(&str) -> Option<String>,
@@ -70,9 +70,9 @@ pub(super) fn read(
 }
 
 impl Modules {
-    /// Returns the place of the function with a name in a source.
+    /// Returns the source and index of the function with a name in a source.
     fn find(&self, mut module: usize, name: &str) -> Option<(usize, usize)> {
-        // An import may lead to another one.
+        // A source may import a function that another one imports.
         for _ in 0..MAX_SOURCES {
             let found = self.0.get(module)?;
             if let Some(place) = found.functions.iter().position(|known| *known.name == *name) {
@@ -83,7 +83,8 @@ impl Modules {
         None
     }
 
-    /// Returns the functions of the first source, and all that these call, with their names.
+    /// Returns the functions of the first source and all functions that they call, and their names in
+    /// each source.
     pub(super) fn reached(mut self) -> Result<(Vec<Function>, Names), SourceFault> {
         let own = self.0.first();
         let own = own.map_or(0, |own| own.functions.len());

@@ -1,15 +1,15 @@
-//! Characters to tokens, with the indentation of lines as tokens of its own.
+//! Splits sources into tokens. Changes of indentation are tokens.
 
 use crate::error::quoted;
 use crate::language::expression::number;
 use crate::value::ParameterValue;
 
-/// The longest source, in bytes.
+/// The maximum length of a source, in bytes.
 pub(super) const MAX_LEN: usize = 1 << 18;
-/// Blocks within each other.
+/// The maximum nesting depth of indented blocks.
 const MAX_INDENTS: usize = 16;
 
-/// Where a piece of the source begins and ends, in bytes.
+/// A byte range of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) start: usize,
@@ -18,27 +18,27 @@ pub(crate) struct Span {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token<'a> {
-    /// A name or a keyword.
+    /// A name or keyword.
     Name(&'a str),
-    /// A number or a text.
+    /// A number or string.
     Literal(ParameterValue),
     Symbol(&'static str),
-    /// The end of a line that has tokens.
+    /// The end of a line with tokens.
     Newline,
     Indent,
     Dedent,
 }
 
-/// A fault and where it is.
+/// An error message with its location.
 pub(super) type Fault = (Span, String);
 
-/// Longer symbols first.
+/// Symbols, longer ones before their prefixes.
 const SYMBOLS: [&str; 25] = [
     "**", "//", "==", "!=", "<=", ">=", "+=", "->", "+", "-", "*", "/", "%", "<", ">", "=", "(",
     ")", "[", "]", ",", ":", ".", "{", "}",
 ];
 
-/// Returns the tokens of a source.
+/// Splits a source into tokens.
 pub(super) fn tokens(source: &str) -> Result<Vec<(Span, Token<'_>)>, Fault> {
     let whole = Span { start: 0, end: 0 };
     if source.len() > MAX_LEN {
@@ -62,7 +62,7 @@ struct Lexer<'a> {
     found: Vec<(Span, Token<'a>)>,
     /// The indentation of each open block.
     indents: Vec<usize>,
-    /// How many brackets are open: within them, lines have no meaning.
+    /// The number of open brackets. Within brackets, line ends are ignored.
     brackets: usize,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Reads one line, from its indentation to its end.
+    /// Reads a line, including its indentation.
     fn line(&mut self) -> Result<(), Fault> {
         let rest = self.rest();
         let blank = rest.len().saturating_sub(rest.trim_start_matches(' ').len());
@@ -169,7 +169,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// Reads a text in single or double quotes, or in three of them.
+    /// Reads a string in single, double or triple quotes.
     fn text(&mut self, quote: char) -> Result<(), Fault> {
         let rest = self.rest();
         let three: String = core::iter::repeat_n(quote, 3).collect();

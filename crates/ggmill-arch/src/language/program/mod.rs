@@ -1,7 +1,7 @@
 //! The language of computation graphs: a subset of Python. `docs/formats/graph.md` is its reference.
 //!
-//! A source has functions and nothing else. No function calls itself, and there are no unbounded
-//! loops, so every program ends; evaluation is metered besides.
+//! A source consists of functions. There is no recursion and there are no unbounded loops, so every
+//! program ends; evaluation also has a step budget.
 
 mod check;
 mod imports;
@@ -21,10 +21,10 @@ use crate::value::ParameterValue;
 
 pub(crate) use lexer::Span;
 
-/// The function that computes a model.
+/// The name of the function that computes a model.
 pub(crate) const MAIN: &str = "model";
 
-/// The blocks that all graphs can use.
+/// The source of the library: the blocks that all graphs can use.
 static LIBRARY_SOURCE: &str = include_str!(concat!(env!("OUT_DIR"), "/library.py"));
 static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
     let located = |(span, fault): lexer::Fault| located(LIBRARY_FILE, LIBRARY_SOURCE, span, &fault);
@@ -35,27 +35,27 @@ static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
 });
 const LIBRARY_FILE: &str = "library.py";
 
-/// The number of the source of the functions of the library.
+/// The source index of library functions.
 pub(crate) const OF_LIBRARY: usize = usize::MAX;
 
 struct Library {
     functions: Vec<Function>,
 }
 
-/// The computation graphs of an architecture, as a program that makes them.
+/// The program that computes the graphs of an architecture.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
-    /// The source of the description, then those that it imports functions from.
+    /// The source of the description, followed by the sources that it imports from.
     sources: Vec<Source>,
-    /// The functions of the description, then those that are imported.
+    /// The functions of the description, followed by the imported functions.
     functions: Vec<Function>,
-    /// The number of the function that computes a model.
+    /// The index of the function that computes a model.
     main: usize,
 }
 
 #[derive(Clone, Debug)]
 struct Source {
-    /// The name of the file, for messages.
+    /// The file name, for messages.
     file: Box<str>,
     text: Arc<str>,
 }
@@ -63,14 +63,14 @@ struct Source {
 #[derive(Clone, Debug)]
 pub(crate) struct Function {
     pub(crate) name: Box<str>,
-    /// Each parameter with its default, which is an expression over hyperparameters.
+    /// Each parameter with its default, an expression over hyperparameters.
     pub(crate) parameters: Vec<(Box<str>, Option<Expr>)>,
     pub(crate) body: Vec<Statement>,
     /// The line that begins with `def`.
     pub(crate) span: Span,
-    /// The function from `def` to its last statement.
+    /// The function, from `def` to its last statement.
     whole: Span,
-    /// The number of its source: 0 for that of the description.
+    /// The index of its source: 0 for the source of the description.
     pub(crate) source: usize,
 }
 
@@ -86,9 +86,9 @@ pub(crate) enum StatementKind {
     If(Vec<(Expr, Vec<Statement>)>, Vec<Statement>),
     For(Box<str>, Expr, Vec<Statement>),
     Return(Expr),
-    /// A function of assertions.
+    /// A call of a function that only asserts.
     Call(Expr),
-    /// A model for which the condition is false has no graph, for this reason.
+    /// A condition; models for which it is false have no graph, for this reason.
     Assert(Expr, Arc<str>),
 }
 
@@ -101,26 +101,26 @@ pub(crate) struct Expr {
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     Literal(ParameterValue),
-    /// A name as it is written; none is left once names are resolved.
+    /// An unresolved name.
     Name(Box<str>),
     Local(Box<str>),
     Hyperparameter(Box<str>),
-    /// The beginning of the names of tensors that belong to no block.
+    /// The prefix of the names of tensors outside blocks.
     Tensor(Box<str>),
-    /// The same for tensors of the block with this number.
+    /// The prefix of the names of tensors in the block with this number.
     BlockTensor(Box<str>, Box<Expr>),
-    /// `tokens` or `positions`, by number.
+    /// `tokens` or `positions`, by index.
     Input(usize),
     /// A tensor with `.bias`, `.scale` or `.weight` after its name.
     Suffix(Box<Expr>, Box<str>),
-    /// A list, and an index of it.
+    /// A list and an index.
     Index(Box<[Expr; 2]>),
-    /// A call as it is written.
+    /// An unresolved call.
     Call(Box<str>, Vec<Expr>, Vec<(Box<str>, Expr)>),
-    /// A call whose function is known.
+    /// A call of a resolved function, with arguments and named arguments.
     Resolved(Callee, Vec<Expr>, Vec<(Box<str>, Expr)>),
     List(Vec<Expr>),
-    /// The elements of the first, each as a variable of the second.
+    /// A list comprehension: the variable, what it iterates over, and the element.
     Comprehension(Box<str>, Box<[Expr; 2]>),
     Not(Box<Expr>),
     Negate(Box<Expr>),
@@ -130,18 +130,18 @@ pub(crate) enum Kind {
     Conditional(Box<[Expr; 3]>),
 }
 
-/// What is called.
+/// The target of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Callee {
-    /// A function of the program, by number.
+    /// A function of the program, by index.
     Own(usize),
-    /// A function of the library, by number.
+    /// A function of the library, by index.
     Library(usize),
-    /// An operation on tensors, by the name that it has in files.
+    /// An operation on tensors, by its name in files.
     Operation(&'static str),
-    /// A function of numbers.
+    /// A function of known values.
     Value(Known),
-    /// An operation on a tensor, or the function of numbers with the same name.
+    /// An operation on tensors, or the function of known values with the same name.
     Either(&'static str, Known),
     Has,
     First,
@@ -150,10 +150,9 @@ pub(crate) enum Callee {
 }
 
 impl Program {
-    /// Reads a source. `known` says which names are hyperparameters, and `similar` has those that can
-    /// be meant; `tensors` are the names of the description's tensors, with `{bid}` for numbers of
-    /// blocks; `programs` returns the source of the built-in architecture with a name, which functions
-    /// can be imported from.
+    /// Parses and resolves a source. `known` returns `true` for names of hyperparameters, `similar` are
+    /// their names for suggestions. `tensors` are the tensor names of the description, with `{bid}` for
+    /// block numbers. `programs` returns the source of a built-in architecture, for imports.
     pub(crate) fn understand(
         file: &str,
         text: &str,
@@ -183,6 +182,7 @@ impl Program {
         self.functions.get(self.main)
     }
 
+    /// Returns the function of a call, if it is a function of the program or the library.
     pub(crate) fn callee(&self, callee: Callee) -> Option<&Function> {
         match callee {
             Callee::Own(number) => self.functions.get(number),
@@ -191,7 +191,7 @@ impl Program {
         }
     }
 
-    /// Returns the source of the description, and after it the functions that it imports.
+    /// Returns the source of the description, followed by the functions that it imports.
     pub(crate) fn text(&self) -> String {
         let mut text = self.sources.first().map_or("", |own| &own.text).to_owned();
         let mut before = 0;
@@ -211,7 +211,7 @@ impl Program {
         text
     }
 
-    /// Returns the name and the text of a source.
+    /// Returns the file name and the text of a source.
     fn source(&self, number: usize) -> (&str, &str) {
         if number == OF_LIBRARY {
             return (LIBRARY_FILE, LIBRARY_SOURCE);
@@ -219,12 +219,12 @@ impl Program {
         self.sources.get(number).map_or(("", ""), |source| (&source.file, &source.text))
     }
 
-    /// Returns the text of a place in a source.
+    /// Returns the text of a span.
     pub(crate) fn within(&self, span: Span, source: usize) -> &str {
         self.source(source).1.get(span.start..span.end).unwrap_or_default()
     }
 
-    /// Returns `FILE:LINE:COLUMN: TEXT` of a place in a source.
+    /// Returns `FILE:LINE:COLUMN: TEXT` for a span.
     pub(crate) fn place(&self, span: Span, source: usize) -> String {
         let text: Vec<&str> = self.within(span, source).split_whitespace().collect();
         let text = shortened(&text.join(" "));
@@ -232,7 +232,7 @@ impl Program {
         format!("{}: {text}", position(file, source, span))
     }
 
-    /// Passes each literal of the program and of the functions of the library that it uses.
+    /// Calls `take` for each literal of the program and of the library functions that it uses.
     pub(crate) fn each_literal<'p>(&'p self, take: &mut dyn FnMut(&'p ParameterValue)) {
         let mut reached = vec![false; LIBRARY.functions.len()];
         let mut open: Vec<&Function> = self.functions.iter().collect();
@@ -256,7 +256,7 @@ fn position(file: &str, source: &str, span: Span) -> String {
     format!("{file}:{line}:{column}")
 }
 
-/// Returns an error with its place in a source, and the text of the line.
+/// Returns an error with its location and the text of the line.
 fn located(file: &str, source: &str, span: Span, fault: &str) -> Error {
     let before = source.get(..span.start).unwrap_or_default();
     let start = before.rfind('\n').map_or(0, |at| at.saturating_add(1));
@@ -268,7 +268,7 @@ fn located(file: &str, source: &str, span: Span, fault: &str) -> Error {
     Error::description(format!("{}: {fault}{line}", position(file, source, span)))
 }
 
-/// Passes every expression of the statements, with all within it.
+/// Calls `take` for every expression in the statements, including nested ones.
 pub(crate) fn each_expression<'s>(body: &'s [Statement], take: &mut dyn FnMut(&'s Expr)) {
     for statement in body {
         match &statement.kind {
@@ -292,7 +292,7 @@ pub(crate) fn each_expression<'s>(body: &'s [Statement], take: &mut dyn FnMut(&'
 }
 
 impl Expr {
-    /// Passes the expression and all within it.
+    /// Calls `take` for the expression and all nested ones.
     pub(crate) fn each<'e>(&'e self, take: &mut dyn FnMut(&'e Self)) {
         take(self);
         match &self.kind {

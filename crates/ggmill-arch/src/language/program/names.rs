@@ -1,11 +1,11 @@
-//! The names of operations and functions in the language of graphs.
+//! The built-in names of the language of graphs.
 
 use super::Callee;
 use crate::graph::Output;
 use crate::language::expression::Function as Known;
 use crate::language::steps::signature;
 
-/// Operations with their names in sources, where these are not the names in files.
+/// Operations whose names in sources differ from their names in files.
 const OPERATION_NAMES: [(&str, &str); 19] = [
     ("embed", "rows"),
     ("hashed_embed", "hashed_rows"),
@@ -28,11 +28,13 @@ const OPERATION_NAMES: [(&str, &str); 19] = [
     ("round", "nearest"),
 ];
 
-/// Options with their names in sources, where those in files are keywords of Python.
+/// Options whose names in files are Python keywords: the operation, the name in sources, the name in
+/// files.
 const OPTION_NAMES: [(&str, &str, &str); 2] =
     [("recurrence", "read", "from"), ("recurrence", "write", "to")];
 
-/// Functions of numbers, texts and lists, and operators that are functions of expressions.
+/// Functions of known values, with the minimum and maximum number of arguments, and operators that are
+/// functions of expressions.
 const VALUE_FUNCTIONS: [(&str, Known, usize, usize); 11] = [
     ("min", Known::Min, 1, 16),
     ("max", Known::Max, 1, 16),
@@ -47,11 +49,11 @@ const VALUE_FUNCTIONS: [(&str, Known, usize, usize); 11] = [
     (FLOOR_DIVIDE, Known::DivFloor, 2, 2),
 ];
 
-/// Operators as the names of functions; no source can define one of this name.
+/// Names of operators as functions, which no source can define.
 pub(super) const POWER: &str = "**";
 pub(super) const FLOOR_DIVIDE: &str = "//";
 
-/// Operations that keep the name that they have in files.
+/// Operations that have the same name in sources and files.
 const KEPT: [&str; 26] = [
     "linear",
     "rms_norm",
@@ -81,7 +83,7 @@ const KEPT: [&str; 26] = [
     "is_token",
 ];
 
-/// Returns what a name is that is part of the language.
+/// Returns the built-in function or operation with this name.
 pub(super) fn builtin(name: &str) -> Option<Callee> {
     match name {
         "has" => return Some(Callee::Has),
@@ -103,7 +105,7 @@ pub(super) fn builtin(name: &str) -> Option<Callee> {
     }
 }
 
-/// Returns all names of the language.
+/// Returns all built-in names.
 pub(super) fn builtins() -> impl Iterator<Item = &'static str> {
     let renamed = OPERATION_NAMES.iter().map(|(name, _)| *name);
     let values = VALUE_FUNCTIONS.iter().map(|(name, ..)| *name);
@@ -111,7 +113,7 @@ pub(super) fn builtins() -> impl Iterator<Item = &'static str> {
     renamed.chain(KEPT).chain(values).chain(others)
 }
 
-/// Returns the least and the greatest number of arguments of a builtin, and its options.
+/// Returns the minimum and maximum number of arguments of a builtin, and its options.
 pub(super) fn arguments(callee: Callee) -> Option<((usize, usize), &'static [&'static str])> {
     let of_value = |value: Known| {
         let found = VALUE_FUNCTIONS.iter().find(|(_, known, ..)| *known == value);
@@ -129,7 +131,7 @@ pub(super) fn arguments(callee: Callee) -> Option<((usize, usize), &'static [&'s
     }
 }
 
-/// Returns the name that an option of an operation has in files.
+/// Returns the name of an option in files.
 pub(super) fn option_name(callee: Callee, option: &str) -> &str {
     let Callee::Operation(operation) = callee else { return option };
     let mut known = OPTION_NAMES.iter();
@@ -144,11 +146,11 @@ mod tests {
     use super::*;
     use crate::language::program::LIBRARY;
 
-    /// The most names of operations and functions, keywords of Python apart.
+    /// The maximum number of names of operations and functions, without Python keywords.
     const MOST_NAMES: usize = 100;
 
-    /// Returns the names in the first column of the tables in a section of the document, each with
-    /// the text of its row.
+    /// Returns the names in the first column of the tables in a section of the document, each with the
+    /// text of its row.
     fn documented(section: &str) -> BTreeMap<&str, &str> {
         let mut names = BTreeMap::new();
         for row in section.lines().filter(|line| line.starts_with("| `")) {
@@ -161,7 +163,6 @@ mod tests {
         names
     }
 
-    /// The document has every name of the language and of the library, and no other.
     #[test]
     fn the_document_lists_every_name() {
         let document = include_str!("../../../../../docs/formats/graph.md");
@@ -174,7 +175,7 @@ mod tests {
         let is_word = |name: &&str| name.starts_with(|c: char| c.is_ascii_alphabetic());
         let known: BTreeSet<&str> = builtins().filter(is_word).collect();
         let mut found: BTreeSet<&str> = documented(language).into_keys().collect();
-        // Functions of known values that have the name of an operation are in its row.
+        // Functions of known values share the row of the operation with the same name.
         found.extend(["sqrt", "exp", "sum"]);
         assert_eq!(found, known);
 

@@ -1,4 +1,4 @@
-//! The statements of a program for pages that draw them.
+//! Outlines of programs, for pages that draw them.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::{Expr, Kind, Program, Span, Statement, StatementKind};
 use crate::language::steps::{StepOutline, StepsOutline};
 
 impl Program {
-    /// Returns the statements of each function, with the statements whose values they take.
+    /// Returns the statements of each function, each with the statements whose values it uses.
     pub(crate) fn outline(&self) -> Vec<StepsOutline> {
         let mut outline = Outline { program: self, groups: Vec::new(), number: 0, source: 0 };
         for function in &self.functions {
@@ -22,16 +22,16 @@ impl Program {
 struct Outline<'p> {
     program: &'p Program,
     groups: Vec<StepsOutline>,
-    /// The number of the next step.
+    /// The index of the next step.
     number: usize,
-    /// The source of the function.
+    /// The source index of the function.
     source: usize,
 }
 
 type Bound<'p> = BTreeMap<&'p str, usize>;
 
 impl<'p> Outline<'p> {
-    /// Returns the text of a place in one line.
+    /// Returns the text of a span in one line.
     fn line(&self, span: Span) -> String {
         let text = self.program.within(span, self.source);
         text.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! Tokens to functions, by recursive descent with a counted depth.
+//! Parses sources by recursive descent with a depth limit.
 
 use ggmill_core::is_digits;
 
@@ -9,14 +9,15 @@ use crate::data::schema::is_name;
 use crate::language::expression::Operator;
 use crate::value::ParameterValue;
 
-/// Brackets and operators within each other.
+/// The maximum nesting depth of brackets and operators.
 const MAX_DEPTH: u32 = 32;
-/// The most functions of a source, and parameters of a function.
+/// The maximum number of functions of a source.
 const MAX_FUNCTIONS: usize = 256;
-/// The most `from … import` lines of a source, and names in one.
+/// The maximum number of `from … import` lines of a source, and of names in one.
 const MAX_IMPORTS: usize = 16;
+/// The maximum number of parameters of a function.
 const MAX_PARAMETERS: usize = 48;
-/// The most operators in a statement: each may make the tree deeper.
+/// The maximum number of operators in a statement, each of which can make the tree deeper.
 const MAX_OPERATORS: usize = 128;
 
 const KEYWORDS: [&str; 35] = [
@@ -26,7 +27,7 @@ const KEYWORDS: [&str; 35] = [
     "with", "yield",
 ];
 
-/// A source as it is written.
+/// A parsed source.
 pub(super) struct Parsed {
     pub(super) imports: Vec<Import>,
     pub(super) functions: Vec<Function>,
@@ -39,12 +40,12 @@ pub(super) struct Import {
     pub(super) span: Span,
 }
 
-/// Parses a source. The functions are marked with its number.
+/// Parses a source. `source` is its index, which the functions get.
 pub(super) fn parse(text: &str, source: usize) -> Result<Parsed, Fault> {
     let tokens = tokens(text)?;
     let mut parser = Parser { tokens, next: 0, depth: 0, operators: 0, len: text.len(), source };
     let (mut imports, mut functions) = (Vec::new(), Vec::<Function>::new());
-    // A text at the beginning is a comment.
+    // A string at the beginning is a docstring.
     if matches!(parser.peek(), Some(Token::Literal(ParameterValue::Str(_)))) {
         parser.next = parser.next.saturating_add(1);
         parser.newline()?;
@@ -72,10 +73,10 @@ struct Parser<'a> {
     tokens: Vec<(Span, Token<'a>)>,
     next: usize,
     depth: u32,
-    /// The operators of the statement so far.
+    /// The number of operators in the statement so far.
     operators: usize,
     len: usize,
-    /// The number of the source.
+    /// The index of the source.
     source: usize,
 }
 
@@ -90,13 +91,13 @@ impl<'a> Parser<'a> {
         token
     }
 
-    /// Returns the place of the next token, or the end of the source.
+    /// Returns the span of the next token, or the end of the source.
     fn span(&self) -> Span {
         let end = Span { start: self.len, end: self.len };
         self.tokens.get(self.next).map_or(end, |(span, _)| *span)
     }
 
-    /// Returns where the last token ended.
+    /// Returns the end of the last token.
     fn end(&self) -> usize {
         self.tokens.get(self.next.saturating_sub(1)).map_or(self.len, |(span, _)| span.end)
     }
@@ -152,7 +153,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Runs one level deeper.
+    /// Calls `inner` one level deeper. Fails at the depth limit.
     fn deeper<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
         if self.depth >= MAX_DEPTH {
             return self.fault(format!("nested deeper than {MAX_DEPTH} levels"));
@@ -223,7 +224,7 @@ impl<'a> Parser<'a> {
         Ok(Function { name, parameters, body, span, whole, source: self.source })
     }
 
-    /// Reads `:` and the statements after it, on the same line or indented.
+    /// Parses `:` and the statements after it, on the same line or indented.
     fn block(&mut self) -> Result<Vec<Statement>, Fault> {
         self.expect(":")?;
         let mut statements = Vec::new();
@@ -281,7 +282,7 @@ impl<'a> Parser<'a> {
         self.simple_statement()
     }
 
-    /// Reads a statement of one line; a text is a comment.
+    /// Parses a statement of one line. Returns `None` for a docstring.
     fn simple_statement(&mut self) -> Result<Option<Statement>, Fault> {
         let start = self.span().start;
         if let Some(Token::Literal(ParameterValue::Str(_))) = self.peek() {
@@ -346,7 +347,7 @@ impl<'a> Parser<'a> {
         Ok(StatementKind::Assign(names, self.values()?))
     }
 
-    /// Reads one value, or several as a list.
+    /// Parses one value, or several as a list.
     fn values(&mut self) -> Result<Expr, Fault> {
         let start = self.span().start;
         let first = self.expression()?;
@@ -360,7 +361,7 @@ impl<'a> Parser<'a> {
         Ok(Expr { span: self.since(start), kind: Kind::List(values) })
     }
 
-    /// Reads `a if condition else b`, or what binds tighter.
+    /// Parses `a if condition else b`, or an expression that binds tighter.
     fn expression(&mut self) -> Result<Expr, Fault> {
         self.deeper(|parser| {
             let start = parser.span().start;
@@ -378,7 +379,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Reads operands of one level with the operators between them, from the left.
+    /// Parses a left-associative chain of operators of one precedence.
     fn chain(
         &mut self,
         operand: fn(&mut Self) -> Result<Expr, Fault>,
@@ -518,7 +519,7 @@ impl<'a> Parser<'a> {
         Ok(Expr { span: self.since(start), kind })
     }
 
-    /// Reads what may be followed by an index or by `.NAME`.
+    /// Parses a primary expression with indices and `.NAME` suffixes.
     fn postfix(&mut self) -> Result<Expr, Fault> {
         let start = self.span().start;
         let mut value = self.primary()?;
@@ -534,8 +535,7 @@ impl<'a> Parser<'a> {
                 Kind::Index(Box::new([value, index]))
             } else if self.accept(".") {
                 let name = match self.take() {
-                    // The numbers of sequential layers are parts of the names of tensors: `mlp._2`
-                    // for `mlp.2`.
+                    // Numbers can be components of tensor names: `mlp._2` is `mlp.2`.
                     Some(Token::Name(name)) => {
                         name.strip_prefix('_').filter(|rest| is_digits(rest)).unwrap_or(name)
                     }
@@ -591,7 +591,7 @@ impl<'a> Parser<'a> {
         Ok(Expr { span: self.since(start), kind })
     }
 
-    /// Reads elements, or `ELEMENT for NAME in range(…)`, and the closing bracket.
+    /// Parses elements, or `ELEMENT for NAME in range(…)`, and the closing bracket.
     fn list(&mut self) -> Result<Kind, Fault> {
         let mut elements = Vec::new();
         while !self.accept("]") {
@@ -616,7 +616,7 @@ impl<'a> Parser<'a> {
         Ok(Kind::List(elements))
     }
 
-    /// Reads arguments, then those with names, and the closing bracket.
+    /// Parses arguments, then named arguments, and the closing bracket.
     fn call(&mut self, name: Box<str>) -> Result<Kind, Fault> {
         let (mut arguments, mut named) = (Vec::new(), Vec::<(Box<str>, Expr)>::new());
         while !self.accept(")") {
@@ -653,7 +653,7 @@ impl<'a> Parser<'a> {
 /// An operator between two operands.
 enum Infix {
     Operator(Operator),
-    /// An operator that is the call of a function.
+    /// An operator that is parsed as a function call.
     Function(&'static str),
 }
 

@@ -1,10 +1,10 @@
-//! The operations that steps may have.
+//! The operations of graphs.
 
-/// What an operation takes.
+/// The arguments and options of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signature {
     pub(crate) name: &'static str,
-    /// The least and the greatest number of arguments.
+    /// The minimum and maximum number of arguments.
     pub(crate) arguments: (usize, usize),
     pub(crate) options: &'static [&'static str],
 }
@@ -18,8 +18,8 @@ const fn of(
     Signature { name, arguments: (least, most), options }
 }
 
-/// All operation sets. An operation keeps its meaning for ever; others are added with a higher number
-/// (`Operation::set`).
+/// All operation sets. An operation never changes its meaning; new operations belong to a set with a
+/// higher number (`Operation::set`).
 const OPERATIONS: [Signature; 45] = [
     of("rows", 2, 2, &["source", "cyclic"]),
     of("linear", 2, 2, &[]),
@@ -87,17 +87,17 @@ const OPERATIONS: [Signature; 45] = [
     of("hashed_rows", 6, 6, &[]),
 ];
 
-/// What a graph is given: the numbers of tokens, and their places in the text.
+/// The inputs of a graph: token IDs, and positions in the text.
 pub(crate) const INPUTS: [&str; 2] = ["tokens", "positions"];
-/// What a graph may give: a number for each token of the vocabulary, or a vector.
+/// The possible outputs of a graph: a logit per token of the vocabulary, or a vector.
 pub(crate) const OUTPUTS: [&str; 2] = ["logits", "embedding"];
 
-/// Whether this is the name of an operation.
+/// Returns `true` for the name of an operation.
 pub(crate) fn is_operation(name: &str) -> bool {
     signature(name).is_some()
 }
 
-/// What the operation of this name takes.
+/// Returns the signature of the operation with this name.
 pub(crate) fn signature(name: &str) -> Option<Signature> {
     OPERATIONS.into_iter().find(|operation| operation.name == name)
 }

@@ -1,4 +1,4 @@
-//! The steps of computation graphs in files, and of compute buffers: `docs/formats/graph-file.md`.
+//! The text form of graph operations in files and of compute steps: `docs/formats/graph-file.md`.
 
 mod known;
 mod outline;
@@ -11,14 +11,14 @@ pub use outline::{StepOutline, StepsOutline};
 
 pub(crate) use known::{INPUTS, OUTPUTS, Signature, is_operation, signature};
 
-/// The variable of the loop over the blocks of a model.
+/// The loop variable of the blocks of a model.
 pub(crate) const BLOCK_VARIABLE: &str = "bid";
 
-/// A loop, with its text.
+/// A loop with its text.
 pub(crate) type Repeat = (Box<str>, Loop);
 
-/// Groups of steps, together where they are one after the other in the same loop: they are one body.
-/// A group without a loop is alone.
+/// Groups consecutive step groups with the same loop: they form one loop body. A group without a loop
+/// is separate.
 pub(crate) fn bodies<G>(
     groups: &[G],
     repeat: impl Fn(&G) -> Option<&Repeat>,
@@ -29,7 +29,7 @@ pub(crate) fn bodies<G>(
     })
 }
 
-/// Fails for an operation with the wrong number of arguments or an option that it does not have.
+/// Fails for an unknown operation, a wrong number of arguments or an unknown option.
 pub(crate) fn check_operations(node: &Node) -> Result<(), String> {
     if let Node::Operation(name, arguments, options) = node {
         let Signature { arguments: (least, most), options: known, .. } =

@@ -1,11 +1,11 @@
-//! The steps of a description for programs that draw them.
+//! Outlines of computation graphs, for programs that draw them.
 
 use std::collections::BTreeMap;
 
 use crate::language::expression::Binding;
 
-/// Statements of the computation graph of a description that share a function, a loop and a
-/// condition, or the steps of a graph in a file.
+/// Statements of a computation graph that share a function, a loop and a condition, or the steps of a
+/// graph in a file.
 ///
 /// ```
 /// use ggmill_arch::Architecture;
@@ -19,29 +19,29 @@ use crate::language::expression::Binding;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StepsOutline {
-    /// The loop; groups one after the other with the same one are one body.
+    /// The loop. Consecutive groups with the same loop are one loop body.
     pub repeat: Option<String>,
     /// The condition.
     pub when: Option<String>,
-    /// Why a model for which the condition is true has no graph; such a group has no steps.
+    /// The reason why models that meet the condition have no graph; such a group has no steps.
     pub because: Option<String>,
     /// The steps.
     pub steps: Vec<StepOutline>,
 }
 
-/// One step.
+/// A step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StepOutline {
-    /// The whole step.
+    /// The text of the step.
     pub text: String,
-    /// The steps whose values it takes, counted over all groups, each with the name of the value. Of
-    /// several steps that assign a name, the last one before this step, and the last one of the loop
-    /// where the value also comes from the previous turn of it.
+    /// The steps whose values it uses, counted over all groups, each with the name of the value. If
+    /// several steps assign a name, these are the last one before this step and, in a loop, the last
+    /// one of the previous iteration.
     pub takes: Vec<(usize, String)>,
 }
 
-/// Returns steps as one group, each with the steps whose values it takes.
+/// Returns steps as one group, each with the steps whose values it uses.
 pub(crate) fn outline(steps: &[(String, Binding)]) -> Vec<StepsOutline> {
     let mut bound: BTreeMap<&str, usize> = BTreeMap::new();
     let mut outlines = Vec::with_capacity(steps.len());
