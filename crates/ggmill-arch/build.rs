@@ -1,4 +1,4 @@
-//! Writes the tables and descriptions in `data/` in the form of `src/coded.rs`. Fails for a file
+//! Writes the tables and descriptions in `data/` in the form of `src/data/coded.rs`. Fails for a file
 //! that is not TOML or has an unknown field; tests check everything else.
 #![allow(clippy::print_stdout, reason = "how a build script speaks to cargo")]
 #![allow(dead_code, unreachable_pub, reason = "the library uses the rest of these modules")]
@@ -10,16 +10,16 @@ use std::{env, fs};
 
 use serde::de::DeserializeOwned;
 
-#[path = "src/coded.rs"]
-mod coded;
-#[path = "src/schema.rs"]
-mod schema;
-#[path = "src/tables.rs"]
-mod tables;
+#[path = "src/data"]
+mod data {
+    pub(crate) mod coded;
+    pub(crate) mod schema;
+    pub(crate) mod tables;
+}
 
-use coded::{CHECKPOINTS, Coded, Output, Texts};
-use schema::{RawArchitecture, RawPart, keep_what_files_need};
-use tables::{KeepF32, Kinds, Names, Quantization, Refused, Roles, Table};
+use data::coded::{CHECKPOINTS, Coded, Output, Texts};
+use data::schema::{RawArchitecture, RawPart, keep_what_files_need};
+use data::tables::{KeepF32, Kinds, Names, Quantization, Refused, Roles, Table};
 
 type Result<T> = core::result::Result<T, Box<dyn Error>>;
 
@@ -33,7 +33,7 @@ fn main() -> Result<()> {
     println!("cargo::rerun-if-changed=data");
     println!("cargo::rerun-if-changed=build.rs");
     for module in ["coded", "schema", "tables"] {
-        println!("cargo::rerun-if-changed=src/{module}.rs");
+        println!("cargo::rerun-if-changed=src/data/{module}.rs");
     }
     let data = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("data");
     let out = PathBuf::from(env::var("OUT_DIR")?);

@@ -1,7 +1,7 @@
-//! How far one word is from another.
+//! The edit distance of two words.
 
-/// The number of bytes to change, add or drop to make one word of the other (the Levenshtein
-/// distance), in time proportional to the product of the lengths.
+/// Returns the Levenshtein distance of two words: the number of byte insertions, deletions and
+/// substitutions. Takes time proportional to the product of the lengths.
 ///
 /// ```
 /// assert_eq!(ggmill_arch::distance(b"kitten", b"sitting"), 3);
@@ -26,7 +26,7 @@ pub fn distance(a: &[u8], b: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn letters_are_counted() {
+    fn edits_are_counted() {
         assert_eq!(super::distance(b"kitten", b"sitting"), 3);
         assert_eq!(super::distance(b"", b"abc"), 3);
     }

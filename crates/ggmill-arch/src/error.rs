@@ -1,4 +1,4 @@
-//! Errors: in a description, in the configuration it is applied to, or between the two.
+//! Errors in a description, in the configuration it is applied to, or between the two.
 
 use core::fmt;
 
@@ -9,24 +9,25 @@ use crate::near::near_part;
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
-/// The kind of an error, sorted by cause.
+/// The kind of an error, by cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The description contradicts itself or the schema: its author has to fix it.
+    /// The description contradicts itself or the schema.
     Description,
-    /// The configuration lacks something the model needs, or says something that cannot be.
+    /// The configuration lacks a required value, or has an invalid one.
     Configuration,
     /// No description covers this checkpoint.
     Unknown,
-    /// A description covers the checkpoint and says that it cannot be converted, and why.
+    /// A description covers the checkpoint and excludes it, for the reason in the message.
     Unsupported,
-    /// Beyond what one model may ask for: too many tensors, names or dimensions.
+    /// A limit on the size of a description or model is exceeded: too many tensors, names or
+    /// dimensions.
     Limit,
 }
 
 impl ErrorKind {
-    /// The name of the kind, in lower case with `_`, which does not change: `configuration`.
+    /// Returns the stable name of the kind, in lower case with `_`, such as `configuration`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Description => "description",
@@ -50,8 +51,8 @@ pub enum Subject<'a> {
     Tensor(RawStr<'a>),
 }
 
-/// An error with its kind, the architecture and the hyperparameter, key or tensor it is about. The
-/// size of a pointer.
+/// An error with its kind, the architecture, and the hyperparameter, key or tensor that it is about;
+/// pointer-sized.
 ///
 /// ```
 /// use ggmill_arch::{Architecture, ErrorKind};
@@ -67,9 +68,9 @@ struct Inner {
     kind: ErrorKind,
     architecture: Option<Box<str>>,
     subject: Option<(SubjectKind, Box<str>)>,
-    /// A name that is not a hyperparameter.
+    /// The unknown name, if the error is about one.
     unknown: Option<Box<str>>,
-    /// The line and the column in the text of the description.
+    /// The line and column in the text of the description, from 1.
     place: Option<(usize, usize)>,
     message: String,
 }
@@ -104,7 +105,8 @@ impl Error {
         Self::new(ErrorKind::Configuration, message)
     }
 
-    /// Returns an error about a name that is not a hyperparameter.
+    /// Returns an error about a name that is not a hyperparameter, for
+    /// [`with_nearest`](Self::with_nearest).
     #[cold]
     pub(crate) fn unknown_name(name: &str, message: String) -> Self {
         let mut error = Self::description(message);
@@ -112,7 +114,7 @@ impl Error {
         error
     }
 
-    /// Adds the name of a hyperparameter that is most similar to the unknown one.
+    /// Appends the most similar of `names`, if the error is about an unknown name.
     #[must_use]
     pub(crate) fn with_nearest<'n>(mut self, names: impl IntoIterator<Item = &'n str>) -> Self {
         let near = self.0.unknown.as_deref().and_then(|unknown| near_part(unknown, names));
@@ -124,8 +126,8 @@ impl Error {
         self
     }
 
-    /// Adds the line and the column of the expression or the subject, if they are found in the text of
-    /// the description.
+    /// Adds the line and column of the expression or the subject, if it is found in the text of the
+    /// description.
     #[must_use]
     pub(crate) fn placed(mut self, toml: &str) -> Self {
         let subject = self.0.subject.as_ref().and_then(|(_, name)| definition(toml, name));
@@ -138,20 +140,21 @@ impl Error {
         self
     }
 
-    /// Says what the error is about, unless an inner error has.
+    /// Sets the subject, unless an inner error has set it.
     #[must_use]
     pub(crate) fn about(mut self, kind: SubjectKind, name: &str) -> Self {
         self.0.subject.get_or_insert_with(|| (kind, shortened(name)));
         self
     }
 
+    /// Sets the architecture, unless an inner error has set it.
     #[must_use]
     pub(crate) fn within(mut self, architecture: &str) -> Self {
         self.0.architecture.get_or_insert_with(|| shortened(architecture));
         self
     }
 
-    /// Puts a place within the subject before the message: `shape: …`.
+    /// Prepends a location within the subject to the message, such as `shape: `.
     #[must_use]
     pub(crate) fn at(mut self, place: &str) -> Self {
         self.0.message.insert_str(0, ": ");
@@ -159,17 +162,17 @@ impl Error {
         self
     }
 
-    /// The kind of error.
+    /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The architecture whose description was being read or applied.
+    /// Returns the architecture whose description was parsed or applied.
     pub fn architecture(&self) -> Option<RawStr<'_>> {
         self.0.architecture.as_deref().map(RawStr::from)
     }
 
-    /// The hyperparameter, key or tensor the error is about, where there is one.
+    /// Returns the hyperparameter, key or tensor that the error is about.
     pub fn subject(&self) -> Option<Subject<'_>> {
         self.0.subject.as_ref().map(|(kind, name)| match kind {
             SubjectKind::Parameter => Subject::Parameter(RawStr::from(&**name)),
@@ -179,8 +182,8 @@ impl Error {
     }
 }
 
-/// Returns where a description defines a hyperparameter, a key or a tensor: a line that begins with its
-/// name, or the header of a table with it.
+/// Returns the byte offset at which a description defines a hyperparameter, key or tensor: a line that
+/// begins with its name, or the header of its table.
 fn definition(toml: &str, name: &str) -> Option<usize> {
     let mut start = 0;
     for line in toml.split_inclusive('\n') {
@@ -197,7 +200,7 @@ fn definition(toml: &str, name: &str) -> Option<usize> {
     None
 }
 
-/// Returns where `words` is in a text from `start` on, but not as a part of a longer word.
+/// Returns the byte offset of `words` in a text from `start` on, but not within a longer word.
 fn whole_words(text: &str, start: usize, words: &str) -> Option<usize> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let rest = text.get(start..)?;
@@ -209,7 +212,7 @@ fn whole_words(text: &str, start: usize, words: &str) -> Option<usize> {
     found.map(|(at, _)| start.saturating_add(at))
 }
 
-/// Returns the line and the column of a place in a text, both from 1.
+/// Returns the line and column of a byte offset, both from 1.
 pub(crate) fn line_and_column(text: &str, at: usize) -> (usize, usize) {
     let before = text.get(..at).unwrap_or_default();
     let line = before.matches('\n').count().saturating_add(1);
@@ -217,7 +220,7 @@ pub(crate) fn line_and_column(text: &str, at: usize) -> (usize, usize) {
     (line, column)
 }
 
-/// A name is kept for a message, not for reference: a long one is cut.
+/// Truncates a name to at most 256 bytes, for messages.
 pub(crate) fn shortened(name: &str) -> Box<str> {
     const MAX_LEN: usize = 256;
     let end =
@@ -225,7 +228,7 @@ pub(crate) fn shortened(name: &str) -> Box<str> {
     name.get(..end).unwrap_or_default().into()
 }
 
-/// Text from a file, quoted, cut and escaped for a message.
+/// Returns text from a file for a message: truncated, escaped, and in quotes.
 pub(crate) fn quoted(text: &str) -> String {
     format!("{:?}", RawStr::from(&*shortened(text)))
 }

@@ -1,47 +1,46 @@
-//! How much one description may say, and how much one model may ask for.
+//! Limits on the size of descriptions and models.
 //!
-//! Each bound leaves room for many times what real descriptions have; together they keep the time
-//! to read one proportional to its length.
+//! Each limit is many times what real descriptions need. Together they keep the time to read a
+//! description proportional to its length.
 
-/// Parts that a description includes, counting repetitions.
+/// The maximum number of included parts, counting repetitions.
 pub(crate) const MAX_INCLUDES: usize = 64;
-/// Hyperparameters of a description, those of its parts included.
+/// The maximum number of hyperparameters of a description, including its parts.
 pub(crate) const MAX_PARAMETERS: usize = 1 << 10;
-/// Metadata keys of a description, those of its parts included.
+/// The maximum number of metadata keys of a description, including its parts.
 pub(crate) const MAX_KEYS: usize = 1 << 12;
-/// Tensors that a description writes, before loops repeat them.
+/// The maximum number of tensor definitions, before loops repeat them.
 pub(crate) const MAX_TEMPLATES: usize = 1 << 12;
-/// Kinds of checkpoints, patterns of ignored tensors, contradictions, refusals and warnings: of
-/// each.
+/// The maximum length of other lists of a description: checkpoint kinds, ignored tensors,
+/// contradictions, refusals, warnings.
 pub(crate) const MAX_ENTRIES: usize = 1 << 10;
-/// Steps of the graph of a description, those of its parts included, and groups of them: of each.
+/// The maximum number of compute steps of a description, and of groups of them.
 pub(crate) const MAX_STEPS: usize = 1 << 10;
-/// Places where one hyperparameter is looked for, in a configuration and in metadata: in each.
+/// The maximum number of paths in a configuration, and of metadata keys, of one hyperparameter.
 pub(crate) const MAX_PLACES: usize = 32;
-/// Alternatives of one tensor, names of one alternative without its loop, operations of one
-/// alternative: at most so many each.
+/// The maximum number of alternatives of a tensor, of names of an alternative before loops, and of
+/// operations of an alternative.
 pub(crate) const MAX_PIECES: usize = 32;
 
-/// Tensors of one model.
+/// The maximum number of tensors of a model.
 pub(crate) const MAX_TENSORS: u64 = 1 << 16;
-/// Bytes of memory, about, that the tensors of one model may take with all the names they may have
-/// in a checkpoint.
+/// The approximate maximum memory for the tensors of a model with all their checkpoint names, in bytes.
 pub(crate) const MAX_TENSOR_BYTES: u64 = 1 << 26;
-/// Nodes of the graph of one model.
+/// The maximum number of nodes of a graph.
 pub(crate) const MAX_NODES: usize = 1 << 15;
-/// Parts of a result that are added.
+/// The maximum number of parts of a result in a compute buffer.
 pub(crate) const MAX_PARTS: u64 = 1 << 10;
-/// Bytes of the steps of a graph in a file, all together.
+/// The maximum total length of the steps of a stored graph, in bytes.
 pub(crate) const MAX_GRAPH_BYTES: usize = 1 << 22;
-/// Numbers of all results of a graph in a file together, for each token: more than twice those of
-/// the largest model that is published.
+/// The maximum number of elements of all results of a stored graph, per token: twice that of the
+/// largest published model.
 pub(crate) const MAX_GRAPH_NUMBERS: u64 = 1 << 27;
-/// Numbers that the operations of a graph in a file read together, for each token: about four times
-/// those of the largest model that is published.
+/// The maximum number of elements that the operations of a stored graph read, per token: about four
+/// times that of the largest published model.
 pub(crate) const MAX_GRAPH_READS: u64 = 1 << 28;
-/// Multiplications of attention of a graph in a file for each pair of tokens: four times those of
-/// the largest model that is published.
+/// The maximum number of attention multiplications of a stored graph, per pair of tokens: four times
+/// that of the largest published model.
 pub(crate) const MAX_GRAPH_PAIRS: u64 = 1 << 24;
-/// Multiplications of a graph in a file for each token and each number of its tensors: models that
-/// share blocks take a few tens.
+/// The maximum number of multiplications of a stored graph per token and weight element: models that
+/// share blocks need a few tens.
 pub(crate) const MAX_GRAPH_REUSE: u64 = 64;

@@ -1,14 +1,14 @@
-//! The name that was meant where nothing has the one that was typed.
+//! Suggestions for misspelled names.
 
 use crate::distance::distance;
 
-/// Names that are compared: a file can have any number.
+/// The maximum number of names that are compared: a file can have any number.
 const MAX_NAMES: usize = 20_000;
-/// Bytes of a name that was typed.
+/// The maximum length of a misspelled name that is compared, in bytes.
 const MAX_LEN: usize = 96;
 
-/// The part of a name that is nearest to `text`: as many components between dots as `text` has, next
-/// to each other. `None` where nothing resembles it. Upper and lower case are the same.
+/// Returns the part of one of `names` that is most similar to `text`: consecutive components, as many
+/// as `text` has, separated by dots. Ignores ASCII case. Returns `None` if no part is similar.
 ///
 /// ```
 /// use ggmill_arch::near_part;
@@ -35,7 +35,7 @@ pub fn near_part<'n>(text: &str, names: impl IntoIterator<Item = &'n str>) -> Op
     best.map(|(_, part)| part.to_owned())
 }
 
-/// The runs of so many components of a name.
+/// Returns all runs of `count` consecutive components of a name.
 fn runs(name: &str, count: usize) -> impl Iterator<Item = &str> {
     let starts =
         || std::iter::once(0).chain(name.match_indices('.').map(|(at, _)| at.saturating_add(1)));

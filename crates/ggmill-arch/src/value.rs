@@ -1,4 +1,4 @@
-//! The value of a hyperparameter or an expression.
+//! Values of hyperparameters and expressions.
 
 use core::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use ggmill_core::RawStr;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ParameterValue {
-    /// Nothing: a hyperparameter that is neither given nor has a default.
+    /// No value: an optional hyperparameter that is absent.
     None,
     /// An integer.
     Int(i64),
@@ -19,12 +19,12 @@ pub enum ParameterValue {
     Bool(bool),
     /// Text.
     Str(Arc<str>),
-    /// A list: one value per block, usually.
+    /// A list, usually with one value per block.
     List(Arc<[ParameterValue]>),
 }
 
 impl ParameterValue {
-    /// The name of its type, for messages.
+    /// Returns the name of the type with its article, for messages.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Self::None => "nothing",
@@ -36,12 +36,12 @@ impl ParameterValue {
         }
     }
 
-    /// Whether there is a value at all.
+    /// Returns `true` unless the value is [`None`](Self::None).
     pub fn is_some(&self) -> bool {
         !matches!(self, Self::None)
     }
 
-    /// The integer, when it is one.
+    /// Returns the value if it is an integer.
     pub fn as_i64(&self) -> Option<i64> {
         match *self {
             Self::Int(value) => Some(value),
@@ -49,22 +49,25 @@ impl ParameterValue {
         }
     }
 
-    /// The integer, when it is one and not negative.
+    /// Returns the value if it is an integer of at least 0.
     pub fn as_u64(&self) -> Option<u64> {
         self.as_i64()?.try_into().ok()
     }
 
-    /// The number, whole or not.
+    /// Returns the value if it is a number, integers converted.
     pub fn as_f64(&self) -> Option<f64> {
         match *self {
-            #[expect(clippy::cast_precision_loss, reason = "numbers that meet floats are floats")]
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "an integer in floating-point arithmetic is converted"
+            )]
             Self::Int(value) => Some(value as f64),
             Self::Float(value) => Some(value),
             _ => None,
         }
     }
 
-    /// The bool, when it is one.
+    /// Returns the value if it is a bool.
     pub fn as_bool(&self) -> Option<bool> {
         match *self {
             Self::Bool(value) => Some(value),
@@ -72,7 +75,7 @@ impl ParameterValue {
         }
     }
 
-    /// The text, when it is one.
+    /// Returns the value if it is text.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::Str(text) => Some(text),
@@ -80,7 +83,7 @@ impl ParameterValue {
         }
     }
 
-    /// The elements, when it is a list.
+    /// Returns the elements if the value is a list.
     pub fn as_list(&self) -> Option<&[Self]> {
         match self {
             Self::List(elements) => Some(elements),
@@ -89,8 +92,8 @@ impl ParameterValue {
     }
 }
 
-/// As an expression would write it; text from a configuration is escaped, long text and lists are
-/// cut.
+/// Formats the value in the syntax of expressions. Text from a configuration is escaped; long text and
+/// lists are truncated.
 impl fmt::Display for ParameterValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

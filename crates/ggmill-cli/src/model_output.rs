@@ -254,7 +254,7 @@ pub(crate) fn probe_text(path: &Path, found: &Probe, faults: &[String]) -> Strin
         "{}: {} tokens run, outputs from {least:.3} to {greatest:.3}, root mean square {:.3}",
         shown(path),
         found.tokens,
-        found.size
+        found.root_mean_square
     );
     if let Some(difference) = &found.difference {
         let _ = writeln!(

@@ -1,15 +1,16 @@
-//! Tiny models for another program to run, and what ggmill computes of them.
+//! Writes the tiny test models and the outputs that ggmill computes, for comparison with other programs.
 //!
 //! ```text
-//! cargo run -p ggmill-run --example models DIRECTORY    writes NAME.gguf and NAME.ours (f32, a row for each token) for each, tokens.txt, models.txt and measured.txt
+//! cargo run -p ggmill-run --example models DIRECTORY
 //! ```
 //!
-//! `models.txt` has a line for each model, `NAME LIMIT OUTPUT`: the greatest error that it may have, and
-//! whether it gives logits, logits of a text with a source, or an embedding. `tokens.txt` has the tokens
-//! of the text and those of the source, `NAME.tokens` those of a model with a text of its own, and
-//! `NAME.source` the source of a model that takes vectors. `measured.txt` has the names of those whose
-//! activations are compared.
-//! With names after the directory, only these models:
+//! For each model, it writes `NAME.gguf` and `NAME.ours` (F32, a row per token). `models.txt` has a line per
+//! model, `NAME LIMIT OUTPUT PEER`: the maximum error, the kind of output (`logits`, `logits-of-two` with a
+//! source, `embedding`), and the program to compare with. `tokens.txt` has the tokens of the text and of the
+//! source, `NAME.tokens` the text of a model that needs a different one, and `NAME.source` the source
+//! vectors. `measured.txt` lists the models whose activations are compared.
+//!
+//! Names after the directory select models:
 //!
 //! ```text
 //! cargo run -p ggmill-run --example models DIRECTORY llama qwen3
@@ -19,9 +20,9 @@
     clippy::unwrap_used,
     clippy::print_stdout,
     clippy::indexing_slicing,
-    reason = "a chore stops where something is missing and says what it does"
+    reason = "a chore may panic and prints its progress"
 )]
-#![allow(dead_code, reason = "the tests use more of what they share")]
+#![allow(dead_code, reason = "the tests use the rest of the shared module")]
 
 #[path = "../tests/it/models/mod.rs"]
 mod models;

@@ -1,17 +1,16 @@
-//! One side of `conformance/run_speed.py`: runs a model over texts made by chance, and says how long
-//! that took.
+//! The ggmill side of `conformance/run_speed.py`: runs a model on pseudorandom texts and prints times.
 //!
 //! ```text
 //! speed MODEL.gguf INSTRUCTIONS THREADS TEXTS TOKENS ROUNDS LOGITS
 //! ```
 //!
-//! INSTRUCTIONS is a name as `ggmill_quant::Isa` prints it, or `-` for the best. Each round computes
-//! the output for every token of TEXTS texts of TOKENS tokens, run together. The output for the last
-//! token of the first text is written to LOGITS, `f32`, the least significant byte first.
+//! INSTRUCTIONS is a name of `ggmill_quant::Isa`, or `-` for the best available. Each round computes the
+//! output for every token of TEXTS texts of TOKENS tokens, run together. The output for the last token of
+//! the first text is written to LOGITS as little-endian F32.
 //!
-//! Printed are words and numbers, with tabs between them: `cpu` and `wall`, nanoseconds of each round
-//! of all threads and on the clock; `peak`, the most bytes of memory that the process had;
-//! `arena`, the bytes that `Program::memory` says; `weights`, the bytes of the file.
+//! Prints tab-separated lines: `cpu` and `wall`, the CPU time of all threads and the wall-clock time of each
+//! round in nanoseconds; `peak`, the peak resident memory in bytes; `arena`, the result of
+//! `Program::memory`; `weights`, the file size in bytes.
 
 use std::error::Error;
 use std::fs;
@@ -41,7 +40,8 @@ fn main() -> Done<()> {
     let options = Options::default().with_threads(Some(threads)).with_isa(isa);
     let runner = Runner::new(options.with_memory(u64::MAX))?;
     let vocabulary = u32::try_from(program.vocabulary())?;
-    let all: Vec<u32> = chance(texts.checked_mul(length).ok_or("too many tokens")?, vocabulary);
+    let all: Vec<u32> =
+        random_tokens(texts.checked_mul(length).ok_or("too many tokens")?, vocabulary);
     let texts: Vec<&[u32]> = all.chunks(length).collect();
     let round = || {
         let states = runner.states(&program, &texts)?;
@@ -55,15 +55,15 @@ fn main() -> Done<()> {
         }
         Ok::<_, Box<dyn Error>>(last)
     };
-    // Reads the file, and touches memory.
+    // A warm-up round reads the file and touches memory.
     let bytes: Vec<u8> = round()?.iter().flat_map(|logit| logit.to_le_bytes()).collect();
     fs::write(logits, bytes)?;
     let (mut cpu, mut wall) = (Vec::new(), Vec::new());
     for _ in 0..rounds.parse()? {
-        let (start, clock) = (spent()?, Instant::now());
+        let (start, clock) = (cpu_time()?, Instant::now());
         round()?;
         wall.push(u64::try_from(clock.elapsed().as_nanos())?);
-        cpu.push(spent()?.saturating_sub(start));
+        cpu.push(cpu_time()?.saturating_sub(start));
     }
     line("cpu", &cpu);
     line("wall", &wall);
@@ -73,8 +73,8 @@ fn main() -> Done<()> {
     Ok(())
 }
 
-/// The tokens that `run_speed.py` takes, too.
-fn chance(count: usize, below: u32) -> Vec<u32> {
+/// Returns the pseudorandom tokens that `run_speed.py` uses too.
+fn random_tokens(count: usize, below: u32) -> Vec<u32> {
     let mut state = 1u32;
     let mut next = || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -83,8 +83,8 @@ fn chance(count: usize, below: u32) -> Vec<u32> {
     (0..count).map(|_| next()).collect()
 }
 
-/// Nanoseconds that the threads of this process, all of which still run, were on a processor.
-fn spent() -> Done<u64> {
+/// Returns the CPU time of all live threads of this process, in nanoseconds.
+fn cpu_time() -> Done<u64> {
     let mut sum = 0u64;
     for thread in fs::read_dir("/proc/self/task")? {
         let line = fs::read_to_string(thread?.path().join("schedstat"))?;

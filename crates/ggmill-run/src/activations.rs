@@ -1,4 +1,4 @@
-//! Sums of squared activations of matrices, from which an importance matrix is made.
+//! Sums of squared activations per matrix column, from which an importance matrix is computed.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -9,35 +9,34 @@ use rayon::iter::{
 use rayon::slice::ParallelSliceMut as _;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::measure::Divided;
+use crate::measure::ChunkInputs;
 use crate::program::Program;
 use crate::run::Runner;
 
-/// The prefixes of matrices in blocks: of a decoder-only model, of an encoder and of its decoder.
-const BLOCKS: [&str; 3] = ["blk.", "enc.blk.", "dec.blk."];
-/// The matrix of the output.
+/// The name prefixes of matrices in blocks: of decoder-only models, encoders and decoders.
+const BLOCK_PREFIXES: [&str; 3] = ["blk.", "enc.blk.", "dec.blk."];
+/// The name of the output matrix.
 const OUTPUT: &str = "output.weight";
-/// The number of columns that one task adds up: a few cache lines of a row.
-const PIECE: usize = 64;
+/// The number of columns that one task sums: a few cache lines per row.
+const COLUMNS_PER_TASK: usize = 64;
 
-/// Which matrices of a model are measured.
+/// The matrices of a model whose activations are summed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Matrices {
-    /// Those of the blocks (`blk.`), as llama-imatrix measures them by default, and those of the blocks
-    /// of an encoder and a decoder (`enc.blk.`, `dec.blk.`), which llama-imatrix leaves out.
+    /// The matrices in blocks: `blk.`, as in llama-imatrix by default, and `enc.blk.` and `dec.blk.`,
+    /// which llama-imatrix omits.
     #[default]
     Blocks,
-    /// Those of the blocks, and `output.weight`: llama-imatrix's `--process-output`.
+    /// The matrices in blocks, and `output.weight`: llama-imatrix's `--process-output`.
     BlocksAndOutput,
-    /// All, including those outside the blocks: token embeddings that serve as the output matrix too,
-    /// for example.
+    /// All matrices, for example token embeddings that also serve as the output matrix.
     All,
 }
 
 impl Matrices {
     fn include(self, name: &str) -> bool {
-        BLOCKS.iter().any(|start| name.starts_with(start))
+        BLOCK_PREFIXES.iter().any(|start| name.starts_with(start))
             || match self {
                 Self::Blocks => false,
                 Self::BlocksAndOutput => name == OUTPUT,
@@ -46,15 +45,15 @@ impl Matrices {
     }
 
     /// Returns `true` if the output of the model must be computed.
-    pub(crate) fn need_output(self) -> bool {
+    pub(crate) fn needs_output(self) -> bool {
         self != Self::Blocks
     }
 }
 
-/// The sums of squared activations of each matrix of a model, by column, and the number of rows that were
-/// added up.
+/// The sums of squared activations of each matrix of a model, per column, and the number of rows in
+/// each sum.
 ///
-/// Each expert has its own sums and counts, of the tokens that were routed to it, as in llama-imatrix.
+/// Each expert has separate sums and counts, over the tokens routed to it, as in llama-imatrix.
 /// Sums have double precision and are computed in the order of the tokens, so they do not depend on the
 /// number of threads or of chunks that are run at once.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -70,15 +69,15 @@ pub struct Activations {
 pub struct TensorActivations {
     /// The name of the tensor.
     pub name: String,
-    /// The sums of squares: a row of columns for each matrix of the tensor.
+    /// The sums of squares: one row per matrix of the tensor, one number per column.
     pub sums: Vec<f64>,
-    /// The number of rows of activations in the sums of each matrix.
+    /// The number of activation rows in the sums of each matrix.
     pub counts: Vec<u64>,
 }
 
 impl Activations {
     /// The minimum number of tokens in a chunk: llama-imatrix does not count shorter chunks.
-    pub const LEAST: usize = 16;
+    pub const MIN_CHUNK_TOKENS: usize = 16;
 
     /// Returns the tensors in the order of the graph's weights.
     pub fn tensors(&self) -> impl ExactSizeIterator<Item = &TensorActivations> {
@@ -90,26 +89,27 @@ impl Activations {
         Self { measured, by_weight: BTreeMap::new() }
     }
 
-    /// Adds the activations of a matrix; `places` are the experts of each token.
+    /// Adds the activations of a matrix. `experts` has the selected experts of each token, for a tensor
+    /// with a matrix per expert.
     pub(crate) fn add(
         &mut self,
         program: &Program<'_>,
         matrix: usize,
         values: &[f32],
-        places: Option<&[u32]>,
+        experts: Option<&[u32]>,
     ) -> Result<()> {
         let name = program.graph().weights()[matrix].name.as_str();
         if !self.measured.include(name) {
             return Ok(());
         }
         let columns = program.row_len(matrix);
-        let matrices = places.map_or(1, |_| program.dimension(matrix, 2));
+        let matrices = experts.map_or(1, |_| program.dimension(matrix, 2));
         let entry = match self.by_weight.entry(matrix) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(TensorActivations::new(name, columns, matrices)?),
         };
-        match places {
-            Some(places) => entry.add_of_experts(values, columns, places),
+        match experts {
+            Some(experts) => entry.add_of_experts(values, columns, experts),
             None => entry.add(values, columns),
         }
         if entry.sums.iter().all(|sum| sum.is_finite()) {
@@ -135,8 +135,8 @@ impl TensorActivations {
     }
 
     fn add(&mut self, values: &[f32], columns: usize) {
-        self.sums.par_chunks_mut(PIECE).enumerate().for_each(|(piece, sums)| {
-            let start = piece * PIECE;
+        self.sums.par_chunks_mut(COLUMNS_PER_TASK).enumerate().for_each(|(piece, sums)| {
+            let start = piece * COLUMNS_PER_TASK;
             for row in values.chunks_exact(columns) {
                 add_squares(sums, &row[start..]);
             }
@@ -144,15 +144,15 @@ impl TensorActivations {
         self.counts[0] += (values.len() / columns) as u64;
     }
 
-    /// Adds the rows of each expert. There is a row for each choice, or one for all choices of a token.
-    fn add_of_experts(&mut self, values: &[f32], columns: usize, places: &[u32]) {
+    /// Adds the rows of each expert. `values` has a row per (token, expert) pair, or one per token.
+    fn add_of_experts(&mut self, values: &[f32], columns: usize, experts: &[u32]) {
         let rows = values.len() / columns;
-        let choices_of_a_row = places.len().checked_div(rows).unwrap_or(1).max(1);
+        let experts_per_row = experts.len().checked_div(rows).unwrap_or(1).max(1);
         let sums = self.sums.par_chunks_mut(columns).zip(self.counts.par_iter_mut());
         sums.enumerate().for_each(|(expert, (sums, count))| {
-            for (choice, &place) in places.iter().enumerate() {
-                if place as usize == expert {
-                    add_squares(sums, &values[choice / choices_of_a_row * columns..]);
+            for (choice, &selected) in experts.iter().enumerate() {
+                if selected as usize == expert {
+                    add_squares(sums, &values[choice / experts_per_row * columns..]);
                     *count += 1;
                 }
             }
@@ -166,13 +166,13 @@ fn add_squares(sums: &mut [f64], row: &[f32]) {
     }
 }
 
-/// Runs a model over chunks of a text, and adds up the squared activations of these matrices. `watch` is
-/// called with the sums so far and the number of finished chunks, after each group of chunks that were
-/// run together. An error from it ends the run.
+/// Runs a model over chunks of a text and returns the sums of squared activations of `matrices`. `watch`
+/// is called after each group of chunks that are run together, with the sums so far and the number of
+/// finished chunks. An error from it ends the run.
 ///
 /// For a model that takes two texts, the source is the first half of each chunk and the token after it.
 ///
-/// Fails for chunks of fewer than [`Activations::LEAST`] tokens, for activations that are not
+/// Fails for chunks of fewer than [`Activations::MIN_CHUNK_TOKENS`] tokens, for activations that are not
 /// finite, for a file that changed while it was read, and as [`Runner::states`] does.
 pub fn activations<E: From<Error>>(
     runner: &Runner,
@@ -183,22 +183,30 @@ pub fn activations<E: From<Error>>(
 ) -> Result<Activations, E> {
     let mut found = Activations::new(matrices);
     let shortest = chunks.iter().map(Vec::len).min().unwrap_or(0);
-    if shortest < Activations::LEAST {
-        let message =
-            format!("chunks of {shortest} tokens, expected at least {}", Activations::LEAST);
+    if shortest < Activations::MIN_CHUNK_TOKENS {
+        let message = format!(
+            "chunks of {shortest} tokens, expected at least {}",
+            Activations::MIN_CHUNK_TOKENS
+        );
         return Err(Error::new(ErrorKind::TooShort, message).into());
     }
     let longest = chunks.iter().map(Vec::len).max().unwrap_or(0);
-    let outputs = if matrices.need_output() { longest as u64 } else { 0 };
-    let at_once = runner.texts_with(program, longest as u64, outputs)?;
+    let outputs = if matrices.needs_output() { longest as u64 } else { 0 };
+    let at_once = runner.texts_with_outputs(program, longest as u64, outputs)?;
     let mut done = 0;
     for texts in chunks.chunks(at_once) {
-        let divided = Divided::of(program, texts)?;
+        let divided = ChunkInputs::of(program, texts)?;
         let (tokens, sources) = (divided.texts(), divided.sources());
-        let states = runner.states_into(program, &tokens, sources, Some(&mut found))?;
-        if matrices.need_output() {
+        let states = runner.states_with_activations(program, &tokens, sources, Some(&mut found))?;
+        if matrices.needs_output() {
             for (number, text) in tokens.iter().enumerate() {
-                runner.output_into(program, &states, number, 0..text.len(), Some(&mut found))?;
+                runner.output_with_activations(
+                    program,
+                    &states,
+                    number,
+                    0..text.len(),
+                    Some(&mut found),
+                )?;
             }
         }
         done += texts.len();

@@ -1,4 +1,5 @@
-//! Attention: scores, position biases by distance (T5), and the tokens that an indexer picks.
+//! Attention with masks, ALiBi, sinks and relative position buckets (T5), restricted to the tokens that
+//! an indexer picks (sparse attention), and to pooled runs of tokens.
 
 use core::ops::Range;
 
@@ -6,123 +7,123 @@ use ggmill_arch::graph::{Attention, Buckets, Extent, Pick};
 use ggmill_quant::{Isa, Panels, Rows, functions};
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 
-use crate::error::{Error, Result, room};
-use crate::matrix::HIGH;
+use crate::error::{Error, Result, try_zeros};
+use crate::matrix::ROWS_PER_TASK;
 
-/// The number of queries of one task. Their scores are in memory at the same time.
-pub(crate) const QUERIES: usize = HIGH;
+/// The number of queries per task. Their scores are in memory at the same time.
+pub(crate) const QUERIES_PER_TASK: usize = ROWS_PER_TASK;
 
 /// Queries, keys and values of all texts, each with its extent per token.
 pub(crate) struct Operands<'a> {
     pub(crate) queries: (&'a [f32], Extent),
     pub(crate) keys: (&'a [f32], Extent),
     pub(crate) values: (&'a [f32], Extent),
-    /// Keys and values of runs of tokens: those at the first token of a run are used.
+    /// Pooled keys and values of runs of tokens, at the first token of each run.
     pub(crate) runs: Option<[&'a [f32]; 2]>,
 }
 
-/// Optional operands, for each head.
-pub(crate) struct Extra<'a> {
-    /// An additional score that belongs to no token (an attention sink).
+/// Optional operands.
+pub(crate) struct OptionalOperands<'a> {
+    /// Attention sinks: one additional score per head, which belongs to no token.
     pub(crate) sinks: Option<&'a [f32]>,
-    /// Biases by distance, a row for each bucket.
+    /// Relative position biases: a row per bucket, in it a number per head.
     pub(crate) buckets: Option<&'a [f32]>,
-    /// The tokens that each token is restricted to.
+    /// The tokens or runs that each query is restricted to.
     pub(crate) picks: Option<Picks<'a>>,
 }
 
-/// The runs of tokens that an indexer picked, for all tokens.
+/// The runs of tokens that an indexer picked for each token.
 #[derive(Clone, Copy)]
 pub(crate) struct Picks<'a> {
-    /// The numbers of the runs in ascending order, the same number for each head of each token.
-    pub(crate) places: &'a [u32],
-    /// The number of heads that picked.
+    /// Run indices in ascending order, by token, then by head: the same number per head and token.
+    pub(crate) runs: &'a [u32],
+    /// The number of indexer heads.
     pub(crate) heads: usize,
-    /// The number of tokens in a run.
-    pub(crate) of_run: usize,
+    /// The number of tokens per run.
+    pub(crate) run_length: usize,
 }
 
 impl<'a> Picks<'a> {
-    /// Fills the places of a head that picked fewer runs.
+    /// Fills the list of a head that picked fewer runs.
     pub(crate) const NONE: u32 = u32::MAX;
 
-    /// Returns the runs that a head picked for a token, of `tokens` tokens.
+    /// Returns the runs that a head picked for a token; `tokens` is the number of tokens of all texts.
     pub(crate) fn of(&self, token: usize, head: usize, tokens: usize) -> &'a [u32] {
-        let count = self.places.len() / (tokens * self.heads).max(1);
-        &self.places[(token * self.heads + head) * count..][..count]
+        let count = self.runs.len() / (tokens * self.heads).max(1);
+        &self.runs[(token * self.heads + head) * count..][..count]
     }
 }
 
-/// Some queries of a text: the number of the text, the first query, and the buffer for the results.
+/// Consecutive queries of a text, with the buffer for their results.
 struct Task<'a> {
     text: usize,
     first: usize,
     out: &'a mut [f32],
 }
 
-/// Writes the results of all heads for the tokens of all texts. Each text comes with the text that its
-/// tokens attend to: itself, or its source.
+/// Computes attention for all heads and texts. Each text is paired with the token range that it attends
+/// to: itself, or its source.
 pub(crate) fn attention(
     isa: Isa,
     options: &Attention,
     operands: &Operands<'_>,
-    extra: &Extra<'_>,
+    optional: &OptionalOperands<'_>,
     texts: &[(Range<usize>, Range<usize>)],
     out: &mut [f32],
 ) -> Result<()> {
     let heads = operands.queries.1.parts.unwrap_or(1) as usize;
     let kv_heads = operands.keys.1.parts.unwrap_or(1) as usize;
-    let arranged: Vec<(Range<usize>, usize)> = texts
+    let packed: Vec<(Range<usize>, usize)> = texts
         .iter()
         .flat_map(|(_, to)| (0..kv_heads).map(move |head| (to.clone(), head)))
         .collect();
     let (k, v) = (operands.keys.1, operands.values.1);
     let run = usize::try_from(options.run).unwrap_or(usize::MAX);
-    let arrange = |(text, head): (Range<usize>, usize)| {
+    let pack = |(text, head): (Range<usize>, usize)| {
         let of = |[keys, values]: [&[f32]; 2], step: usize| {
-            let (mut arranged_keys, mut arranged_values) = (Panels::default(), Panels::default());
-            arranged_keys.pack_rows(&rows_of((keys, k), &text, step, head)?)?;
-            arranged_values.pack_transposed(&rows_of((values, v), &text, step, head)?)?;
-            Ok::<_, Error>((arranged_keys, arranged_values))
+            let (mut packed_keys, mut packed_values) = (Panels::default(), Panels::default());
+            packed_keys.pack_rows(&rows_of((keys, k), &text, step, head)?)?;
+            packed_values.pack_transposed(&rows_of((values, v), &text, step, head)?)?;
+            Ok::<_, Error>((packed_keys, packed_values))
         };
         let runs = operands.runs.map(|runs| of(runs, run)).transpose()?;
         Ok::<_, Error>((of([operands.keys.0, operands.values.0], 1)?, runs))
     };
-    let arranged: Vec<Arranged> = arranged.into_par_iter().map(arrange).collect::<Result<_>>()?;
+    let packed: Vec<PackedKeysValues> = packed.into_par_iter().map(pack).collect::<Result<_>>()?;
     let width = heads * operands.values.1.length as usize;
     let mut tasks = Vec::new();
     let mut rest = out;
     for (text, (range, _)) in texts.iter().enumerate() {
         let (out, others) = rest.split_at_mut(range.len() * width);
         rest = others;
-        for (number, out) in out.chunks_mut((QUERIES * width).max(1)).enumerate() {
-            tasks.push(Task { text, first: number * QUERIES, out });
+        for (number, out) in out.chunks_mut((QUERIES_PER_TASK * width).max(1)).enumerate() {
+            tasks.push(Task { text, first: number * QUERIES_PER_TASK, out });
         }
     }
     // The last tasks of a text take longest, so they start first.
     tasks.reverse();
     let longest = texts.iter().map(|(text, _)| text.len()).max().unwrap_or(0);
-    let biases = Biases::new(options, extra.buckets, heads, longest)?;
+    let biases = Biases::new(options, optional.buckets, heads, longest)?;
     let total: usize = texts.iter().map(|(text, _)| text.len()).sum();
-    let slopes: Vec<f32> = (0..heads).map(|head| slope(options.alibi, heads, head)).collect();
+    let slopes: Vec<f32> = (0..heads).map(|head| alibi_slope(options.alibi, heads, head)).collect();
     tasks.into_par_iter().try_for_each_init(Vec::new, |scores, task| {
         let (range, to) = &texts[task.text];
         for head in 0..heads {
-            let arranged = &arranged[task.text * kv_heads + head / (heads / kv_heads)];
-            let sink = extra.sinks.map(|sinks| sinks[head]);
+            let packed = &packed[task.text * kv_heads + head / (heads / kv_heads)];
+            let sink = optional.sinks.map(|sinks| sinks[head]);
             let (slope, biases) = (slopes[head], biases.as_ref());
-            let picks = extra.picks.map(|picks| (picks, head * picks.heads / heads, total));
+            let picks = optional.picks.map(|picks| (picks, head * picks.heads / heads, total));
             let tokens = to.len();
             let work =
-                Head { isa, options, number: head, slope, biases, sink, picks, arranged, tokens };
+                Head { isa, options, number: head, slope, biases, sink, picks, packed, tokens };
             work.queries(operands.queries, range, task.first, width, task.out, scores)?;
         }
         Ok(())
     })
 }
 
-/// Returns the ALiBi slope of a head: the amount that is subtracted from a score per token of distance.
-fn slope(most: f32, heads: usize, head: usize) -> f32 {
+/// Returns the ALiBi slope of a head, which is subtracted from a score per token of distance.
+fn alibi_slope(most: f32, heads: usize, head: usize) -> f32 {
     if most <= 0.0 {
         return 0.0;
     }
@@ -135,7 +136,7 @@ fn slope(most: f32, heads: usize, head: usize) -> f32 {
     }
 }
 
-/// Returns the rows of a head for every `step`-th of some tokens.
+/// Returns the rows of a head for every `step`-th token of a range.
 fn rows_of<'a>(
     (values, extent): (&'a [f32], Extent),
     tokens: &Range<usize>,
@@ -147,10 +148,10 @@ fn rows_of<'a>(
     Ok(Rows::new(values, tokens.len() / step.max(1), step.saturating_mul(width), length)?)
 }
 
-/// Packed keys and values of a head over a text, and those of its runs if there are some.
-type Arranged = ((Panels, Panels), Option<(Panels, Panels)>);
+/// Packed keys and values of a head for a text, and those of its runs, if the operation has runs.
+type PackedKeysValues = ((Panels, Panels), Option<(Panels, Panels)>);
 
-/// A head over a text.
+/// A query head on a text.
 struct Head<'a> {
     isa: Isa,
     options: &'a Attention,
@@ -158,31 +159,30 @@ struct Head<'a> {
     slope: f32,
     biases: Option<&'a Biases<'a>>,
     sink: Option<f32>,
-    /// The picked runs, the number of the head that picked them, and the number of tokens of all texts.
+    /// The picked runs, the index of the indexer head, and the number of tokens of all texts.
     picks: Option<(Picks<'a>, usize, usize)>,
-    /// Keys and values of `tokens` tokens.
-    arranged: &'a Arranged,
+    /// Packed keys and values of `tokens` tokens.
+    packed: &'a PackedKeysValues,
     tokens: usize,
 }
 
-/// Buffers for the tokens or runs that a token attends to if it does not attend to all, and their
-/// scores. They are reused for the next token.
+/// Reusable buffers for the tokens or runs that a query attends to, if not to all, and their scores.
 #[derive(Default)]
-struct Taken {
-    places: Vec<usize>,
+struct Selection {
+    indices: Vec<usize>,
     scores: Vec<f32>,
 }
 
-impl Taken {
+impl Selection {
     fn clear(&mut self) {
-        self.places.clear();
+        self.indices.clear();
         self.scores.clear();
     }
 }
 
 impl Head<'_> {
-    /// Writes the results of this head for the queries from `first` on into `out`, which has rows of
-    /// `width` numbers for all heads.
+    /// Writes the results of this head for the queries from `first` on into `out`, which has a row of
+    /// `width` numbers per query, for all heads.
     fn queries(
         &self,
         queries: (&[f32], Extent),
@@ -192,18 +192,18 @@ impl Head<'_> {
         out: &mut [f32],
         scores: &mut Vec<f32>,
     ) -> Result<()> {
-        let ((keys, values), runs) = self.arranged;
+        let ((keys, values), runs) = self.packed;
         let count = out.len() / width;
         let tokens = text.start + first..text.start + first + count;
-        // The keys that any of these queries attends to, from the beginning of a panel on.
+        // The keys that any of these queries attends to, extended to the beginning of a panel.
         let start = self.visible(first).start / Panels::WIDTH * Panels::WIDTH;
         let end = self.visible(first + count - 1).end;
         let seen = end - start;
-        // A row has the scores of runs, then those of tokens.
+        // A row has the scores of runs, then the scores of tokens.
         let of_runs = runs.as_ref().map_or(0, |_| self.runs_before(first + count));
         let width_of_row = of_runs + seen;
         if scores.len() < count * width_of_row {
-            *scores = room(count * width_of_row)?;
+            *scores = try_zeros(count * width_of_row)?;
         }
         let scores = &mut scores[..count * width_of_row];
         let left = rows_of(queries, &tokens, 1, self.number)?;
@@ -214,7 +214,7 @@ impl Head<'_> {
         }
         let of_tokens = &mut scores[of_runs..];
         keys.multiply_part(self.isa, start..end, 0..columns, &left, of_tokens, width_of_row)?;
-        let mut chosen = Taken::default();
+        let mut selection = Selection::default();
         for (query, row) in scores.chunks_exact_mut(width_of_row).enumerate() {
             let (row_of_runs, row) = row.split_at_mut(of_runs);
             let visible = self.visible(first + query);
@@ -228,11 +228,22 @@ impl Head<'_> {
             match picked {
                 _ if runs.is_some() => {
                     let picked = picked.map(|(_, picked)| picked);
-                    self.weigh_with_runs(first + query, picked, [row_of_runs, row], &mut chosen);
+                    self.softmax_with_runs(
+                        first + query,
+                        picked,
+                        [row_of_runs, row],
+                        &mut selection,
+                    );
                 }
-                None => self.weigh(first + query, visible.start, row),
+                None => self.softmax_scores(first + query, visible.start.., row),
                 Some((picks, picked)) => {
-                    self.weigh_some(first + query, picked, picks.of_run, row, &mut chosen);
+                    self.softmax_picked(
+                        first + query,
+                        picked,
+                        picks.run_length,
+                        row,
+                        &mut selection,
+                    );
                 }
             }
         }
@@ -242,7 +253,7 @@ impl Head<'_> {
         values.multiply_part(self.isa, 0..length, start..end, &left, out, width)?;
         if let Some((_, values)) = runs.as_ref().filter(|_| of_runs > 0) {
             let left = Rows::new(scores, count, width_of_row, of_runs)?;
-            let mut more = room(count * length)?;
+            let mut more = try_zeros(count * length)?;
             values.multiply_part(self.isa, 0..length, 0..of_runs, &left, &mut more, length)?;
             for (out, more) in out.chunks_mut(width).zip(more.chunks_exact(length)) {
                 out.iter_mut().zip(more).for_each(|(out, more)| *out += more);
@@ -251,41 +262,41 @@ impl Head<'_> {
         Ok(())
     }
 
-    /// Returns the number of whole runs in `tokens` tokens.
+    /// Returns the number of complete runs in the first `tokens` tokens.
     fn runs_before(&self, tokens: usize) -> usize {
         tokens / usize::try_from(self.options.run.max(1)).unwrap_or(usize::MAX)
     }
 
-    /// Replaces the scores of a token by their softmax, over the whole runs (or the picked ones) and the
-    /// tokens together.
-    fn weigh_with_runs(
+    /// Replaces the scores of a query by one softmax over its complete runs (or the picked ones) and its
+    /// tokens.
+    fn softmax_with_runs(
         &self,
         token: usize,
         picked: Option<&[u32]>,
         [of_runs, row]: [&mut [f32]; 2],
-        chosen: &mut Taken,
+        selection: &mut Selection,
     ) {
         let whole = self.runs_before(token + 1);
-        chosen.clear();
+        selection.clear();
         match picked {
             Some(picked) => {
                 let runs = picked.iter().map(|&run| run as usize);
-                chosen.places.extend(runs.filter(|&run| run < whole));
+                selection.indices.extend(runs.filter(|&run| run < whole));
             }
-            None => chosen.places.extend(0..whole),
+            None => selection.indices.extend(0..whole),
         }
-        chosen.scores.extend(chosen.places.iter().map(|&run| of_runs[run]));
-        chosen.scores.extend_from_slice(row);
-        self.adjust(token, 0.., &mut chosen.scores);
-        let (shares_of_runs, shares) = chosen.scores.split_at(chosen.places.len());
+        selection.scores.extend(selection.indices.iter().map(|&run| of_runs[run]));
+        selection.scores.extend_from_slice(row);
+        self.softmax_scores(token, 0.., &mut selection.scores);
+        let (shares_of_runs, shares) = selection.scores.split_at(selection.indices.len());
         of_runs.fill(0.0);
-        for (&run, share) in chosen.places.iter().zip(shares_of_runs) {
+        for (&run, share) in selection.indices.iter().zip(shares_of_runs) {
             of_runs[run] = *share;
         }
         row.copy_from_slice(shares);
     }
 
-    /// Returns the tokens that a token attends to, by the mask: causal, window, chunk.
+    /// Returns the tokens that a query attends to under the causal, window and chunk masks.
     fn visible(&self, token: usize) -> Range<usize> {
         let (options, tokens) = (self.options, self.tokens);
         let (window, chunk) = (options.window as usize, options.chunk as usize);
@@ -304,38 +315,39 @@ impl Head<'_> {
         seen
     }
 
-    /// Replaces the scores of the picked tokens by their softmax, and the others by 0. Only later tokens
-    /// are masked, so a row begins with the first token of the text.
-    fn weigh_some(
+    /// Replaces the scores of the picked tokens by their softmax, and the others by 0. The mask must be
+    /// causal only, so that a row begins with the first token of the text.
+    fn softmax_picked(
         &self,
         token: usize,
         picked: &[u32],
-        of_run: usize,
+        run_length: usize,
         row: &mut [f32],
-        chosen: &mut Taken,
+        selection: &mut Selection,
     ) {
         let runs = picked.iter().take_while(|&&place| place != Picks::NONE);
-        let places = runs.flat_map(|&run| {
-            let start = run as usize * of_run;
-            start..(start + of_run).min(row.len())
+        let tokens = runs.flat_map(|&run| {
+            let start = run as usize * run_length;
+            start..(start + run_length).min(row.len())
         });
-        chosen.clear();
-        chosen.places.extend(places);
-        chosen.scores.extend(chosen.places.iter().map(|&place| row[place]));
-        self.adjust(token, chosen.places.iter().copied(), &mut chosen.scores);
+        selection.clear();
+        selection.indices.extend(tokens);
+        selection.scores.extend(selection.indices.iter().map(|&place| row[place]));
+        self.softmax_scores(token, selection.indices.iter().copied(), &mut selection.scores);
         row.fill(0.0);
-        for (&place, share) in chosen.places.iter().zip(&chosen.scores) {
+        for (&place, share) in selection.indices.iter().zip(&selection.scores) {
             row[place] = *share;
         }
     }
 
-    /// Replaces the scores of a token with the tokens from `start` on by their softmax.
-    fn weigh(&self, token: usize, start: usize, row: &mut [f32]) {
-        self.adjust(token, start.., row);
-    }
-
-    /// Scales scores, adds the biases for these places, and replaces them by their softmax.
-    fn adjust(&self, token: usize, places: impl Iterator<Item = usize>, row: &mut [f32]) {
+    /// Scales the scores of a query, applies the softcap and position biases, and replaces them by their
+    /// softmax. `positions` are the positions of the keys.
+    fn softmax_scores(
+        &self,
+        token: usize,
+        positions: impl Iterator<Item = usize>,
+        row: &mut [f32],
+    ) {
         let options = self.options;
         if row.is_empty() {
             return;
@@ -344,7 +356,7 @@ impl Head<'_> {
             functions::softmax(self.isa, row, options.scale, self.sink);
             return;
         }
-        for (score, other) in row.iter_mut().zip(places) {
+        for (score, other) in row.iter_mut().zip(positions) {
             *score *= options.scale;
             if options.softcap != 0.0 {
                 *score = options.softcap * libm::tanhf(*score / options.softcap);
@@ -360,10 +372,10 @@ impl Head<'_> {
     }
 }
 
-/// Returns the relative position bucket, of `count`, for a distance; from `far` on it is the last one.
-/// If attention is not causal, the second half of the buckets is for `later` tokens
-/// (`llama_relative_position_bucket` in `src/llama-graph.cpp`).
-fn row(count: u64, far: u64, distance: u64, later: bool, causal: bool) -> u64 {
+/// Returns the index of the relative position bucket, of `count`, for a distance. Distances from `far` on
+/// are in the last bucket. If attention is not causal, the second half of the buckets is for `later`
+/// tokens (`llama_relative_position_bucket` in `src/llama-graph.cpp`).
+fn bucket_of(count: u64, far: u64, distance: u64, later: bool, causal: bool) -> u64 {
     let half = if causal { count } else { count / 2 };
     let exact = half / 2;
     let start = if later && !causal { half } else { 0 };
@@ -377,12 +389,12 @@ fn row(count: u64, far: u64, distance: u64, later: bool, causal: bool) -> u64 {
     start + place.min(half - 1)
 }
 
-/// Biases that are added to scores by distance.
+/// Relative position biases of scores (T5).
 pub(crate) struct Biases<'a> {
-    /// A row for each bucket, with a number for each head.
+    /// A row per bucket, in it a number per head.
     values: &'a [f32],
     heads: usize,
-    /// The bucket of each distance, for earlier and for later tokens.
+    /// The bucket of each distance, for earlier and for later keys.
     earlier: Vec<usize>,
     later: Vec<usize>,
 }
@@ -399,35 +411,35 @@ impl<'a> Biases<'a> {
             let mut rows = Vec::new();
             rows.try_reserve_exact(longest).map_err(|_| Error::memory(longest))?;
             let Buckets { count, distance: far, .. } = buckets;
-            let bucket = |distance| row(count, far, distance, later, options.causal);
+            let bucket = |distance| bucket_of(count, far, distance, later, options.causal);
             rows.extend((0..longest as u64).map(|distance| bucket(distance) as usize));
             Ok::<_, Error>(rows)
         };
         Ok(Some(Self { values, heads, earlier: by_distance(false)?, later: by_distance(true)? }))
     }
 
-    /// Returns the bias of the score of a token with another one.
+    /// Returns the bias of the score of a query at `token` with a key at `other`.
     pub(crate) fn of(&self, head: usize, token: usize, other: usize) -> f32 {
         let rows = if other > token { &self.later } else { &self.earlier };
         self.values[rows[token.abs_diff(other)] * self.heads + head]
     }
 }
 
-/// Returns the number of tokens that are picked together.
+/// Returns the number of tokens per picked run.
 pub(crate) fn run_length(options: Pick) -> usize {
     usize::try_from(options.block.max(1)).unwrap_or(usize::MAX)
 }
 
-/// The operands of an indexer: queries and keys of all texts, and for each head of the queries a weight
-/// if the scores of the heads are added up.
+/// The operands of an indexer: queries and keys of all texts, and a weight per query head if the scores
+/// of the heads are summed.
 pub(crate) struct Indexer<'a> {
     pub(crate) queries: (&'a [f32], Extent),
     pub(crate) keys: (&'a [f32], Extent),
     pub(crate) weights: Option<&'a [f32]>,
 }
 
-/// Returns the runs of tokens with the greatest scores for each token, up to the run of the token, in
-/// the order of the text.
+/// Returns the indices of the highest-scoring runs of tokens for each token, up to its own run, in
+/// ascending order.
 pub(crate) fn pick(
     isa: Isa,
     options: Pick,
@@ -439,7 +451,7 @@ pub(crate) fn pick(
     let longest = texts.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
     let total: usize = texts.iter().map(ExactSizeIterator::len).sum();
     let runs = longest.div_ceil(run_length(options)) as u64;
-    // The incomplete run of the token itself is always picked, in addition.
+    // The incomplete run that contains the token is always picked in addition.
     let count = (options.count.min(runs) + u64::from(options.whole)) as usize;
     let size = total * results * count;
     let mut places = Vec::new();
@@ -457,35 +469,36 @@ pub(crate) fn pick(
         let stride = step.saturating_mul(length);
         keys.pack_rows(&Rows::new(values, text.len() / step, stride, length)?)?;
         let tasks: Vec<(usize, &mut [u32])> =
-            out.chunks_mut((QUERIES * width).max(1)).enumerate().collect();
+            out.chunks_mut((QUERIES_PER_TASK * width).max(1)).enumerate().collect();
         tasks.into_par_iter().try_for_each(|(number, out)| {
-            let work = Work { isa, options, operands, keys: &keys, heads, results, count };
-            work.queries(text, number * QUERIES, out)
+            let work = PickTask { isa, options, operands, keys: &keys, heads, results, count };
+            work.queries(text, number * QUERIES_PER_TASK, out)
         })?;
     }
     Ok(places)
 }
 
-/// Picks from the keys of a text.
-struct Work<'a> {
+/// Picks runs of a text.
+struct PickTask<'a> {
     isa: Isa,
     options: Pick,
     operands: &'a Indexer<'a>,
     keys: &'a Panels,
     heads: usize,
-    /// The number of heads that pick, and of runs that each picks.
+    /// The number of heads that pick: 1 if scores are summed over heads.
     results: usize,
+    /// The number of runs that each of them picks.
     count: usize,
 }
 
-impl Work<'_> {
-    /// Picks for the tokens of a text from `first` on.
+impl PickTask<'_> {
+    /// Picks runs for the tokens of a text from `first` on.
     fn queries(&self, text: &Range<usize>, first: usize, out: &mut [u32]) -> Result<()> {
         let width = self.results * self.count;
         let tokens = out.len() / width.max(1);
         let seen = self.keys_for(first + tokens);
-        let mut scores = room(tokens * seen)?;
-        let mut sums = room(tokens * seen)?;
+        let mut scores = try_zeros(tokens * seen)?;
+        let mut sums = try_zeros(tokens * seen)?;
         let length = self.operands.queries.1.length as usize;
         for head in 0..self.heads {
             let start = ((text.start + first) * self.heads + head) * length;
@@ -519,14 +532,14 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Returns the number of keys of `tokens` tokens.
+    /// Returns the number of keys for `tokens` tokens: one per complete run, or one per token.
     fn keys_for(&self, tokens: usize) -> usize {
         if self.options.whole { tokens / run_length(self.options) } else { tokens }
     }
 
-    /// Writes the runs with the greatest scores in the order of the text. The score of a run is that of
-    /// its best token; of equal runs the first is preferred, and NaN comes last. If only whole runs have
-    /// keys, the incomplete run of the token is added.
+    /// Writes the indices of the highest-scoring runs in ascending order. The score of a run is the score
+    /// of its best token. Ties prefer the first run, and NaN comes last. If only complete runs have keys,
+    /// the incomplete run that contains the token is added.
     fn choose(&self, scores: &[f32], token: usize, out: &mut [u32]) {
         let Pick { whole, .. } = self.options;
         let run = run_length(self.options);
@@ -562,8 +575,8 @@ impl Work<'_> {
 mod tests {
     use super::*;
 
-    /// Where buckets begin, by the distance: what `llama_relative_position_bucket` of libllama
-    /// (llama-cpp-python 0.3.36, called with ctypes) gives for distances below 300.
+    /// The first distance of each bucket, from `llama_relative_position_bucket` of libllama
+    /// (llama-cpp-python 0.3.36, called with ctypes) for distances below 300.
     #[test]
     fn distances_are_in_the_buckets_of_the_reference() {
         const HALF: [(u64, u64); 16] = [
@@ -615,9 +628,13 @@ mod tests {
             for (place, &(start, expected)) in starts.iter().enumerate() {
                 let end = starts.get(place + 1).map_or(300, |next| next.0);
                 for distance in start..end {
-                    assert_eq!(row(count, 128, distance, false, causal), expected, "{distance}");
+                    assert_eq!(
+                        bucket_of(count, 128, distance, false, causal),
+                        expected,
+                        "{distance}"
+                    );
                     if !causal {
-                        let later = row(count, 128, distance, true, causal);
+                        let later = bucket_of(count, 128, distance, true, causal);
                         assert_eq!(later, expected + count / 2, "{distance}");
                     }
                 }

@@ -1,4 +1,4 @@
-//! Operations on each token independently.
+//! Elementwise operations, normalizations and selections: each token is computed independently.
 
 use ggmill_arch::graph::{Arithmetic, Extent, Function, Groups};
 use ggmill_quant::{Isa, functions};
@@ -9,8 +9,8 @@ use rayon::slice::{ParallelSlice as _, ParallelSliceMut as _};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The number of elements that one task processes.
-const PIECE: usize = 1 << 14;
+/// The number of elements per task.
+const ELEMENTS_PER_TASK: usize = 1 << 14;
 
 /// Applies a function to each element.
 pub(crate) fn apply(isa: Isa, function: Function, values: &mut [f32]) {
@@ -19,7 +19,7 @@ pub(crate) fn apply(isa: Isa, function: Function, values: &mut [f32]) {
             *value = function(*value);
         }
     }
-    values.par_chunks_mut(PIECE).for_each(|values| match function {
+    values.par_chunks_mut(ELEMENTS_PER_TASK).for_each(|values| match function {
         Function::Silu => functions::silu(isa, values),
         Function::Gelu => functions::gelu(isa, values),
         Function::Sigmoid => functions::sigmoid(isa, values),
@@ -34,7 +34,7 @@ pub(crate) fn apply(isa: Isa, function: Function, values: &mut [f32]) {
         Function::Softplus => {
             each(values, |x| if x > 20.0 { x } else { libm::log1pf(libm::expf(x)) });
         }
-        // A function of a later operation set, which no description read by this library has.
+        // A function of a later operation set, which this library does not read.
         _ => values.fill(f32::NAN),
     });
 }
@@ -50,15 +50,18 @@ pub(crate) fn clamp(values: &mut [f32], low: f32, high: f32) {
 pub(crate) fn swiglu_oai(gate: &mut [f32], values: &[f32]) {
     const ALPHA: f32 = 1.702;
     const LIMIT: f32 = 7.0;
-    gate.par_chunks_mut(PIECE).zip(values.par_chunks(PIECE)).for_each(|(gate, values)| {
-        for (x, &y) in gate.iter_mut().zip(values) {
-            let (bounded, y) = (x.min(LIMIT), y.clamp(-LIMIT, LIMIT));
-            *x = bounded / (1.0 + libm::expf(ALPHA * -bounded)) * (y + 1.0);
-        }
-    });
+    gate.par_chunks_mut(ELEMENTS_PER_TASK).zip(values.par_chunks(ELEMENTS_PER_TASK)).for_each(
+        |(gate, values)| {
+            for (x, &y) in gate.iter_mut().zip(values) {
+                let (bounded, y) = (x.min(LIMIT), y.clamp(-LIMIT, LIMIT));
+                *x = bounded / (1.0 + libm::expf(ALPHA * -bounded)) * (y + 1.0);
+            }
+        },
+    );
 }
 
-/// Combines elements with an operator. Each operator is a separate loop, so that it is vectorized.
+/// Applies an operator in place; with `left`, `others` are the left operands. Each operator has a
+/// separate loop, so that the compiler vectorizes it.
 fn combine(with: Arithmetic, values: &mut [f32], others: impl Iterator<Item = f32>, left: bool) {
     fn each(
         values: &mut [f32],
@@ -81,8 +84,8 @@ fn combine(with: Arithmetic, values: &mut [f32], others: impl Iterator<Item = f3
     }
 }
 
-/// Combines two operands in place. Each element of `others` applies to `repeat` elements of `values`; with
-/// `left` it is the left operand.
+/// Combines two operands in place. Each element of `others` applies to `repeat` elements of `values`. With
+/// `left`, `others` is the left operand.
 pub(crate) fn arithmetic(
     with: Arithmetic,
     values: &mut [f32],
@@ -91,7 +94,8 @@ pub(crate) fn arithmetic(
     left: bool,
 ) {
     if repeat == 1 {
-        let pieces = values.par_chunks_mut(PIECE).zip(others.par_chunks(PIECE));
+        let pieces =
+            values.par_chunks_mut(ELEMENTS_PER_TASK).zip(others.par_chunks(ELEMENTS_PER_TASK));
         pieces.for_each(|(values, others)| combine(with, values, others.iter().copied(), left));
     } else {
         let runs = values.par_chunks_mut(repeat.max(1)).zip(others);
@@ -99,14 +103,15 @@ pub(crate) fn arithmetic(
     }
 }
 
-/// Combines each element with a number.
+/// Combines each element with a number, which is the left operand if `left`.
 pub(crate) fn with_number(with: Arithmetic, values: &mut [f32], number: f32, left: bool) {
-    let pieces = values.par_chunks_mut(PIECE);
+    let pieces = values.par_chunks_mut(ELEMENTS_PER_TASK);
     pieces.for_each(|values| combine(with, values, core::iter::repeat(number), left));
 }
 
-/// Combines an operand with a weight: of the length of all parts, of one part, or with a number for each
-/// part. The first dimension distinguishes the last two if the number of parts is the length of a part.
+/// Broadcasts a weight over an operand. The weight has one number per element of a token, per element of a
+/// part, or per part. If the number of parts equals the length of a part, a weight whose first dimension is
+/// 1 has one number per part.
 pub(crate) fn with_weight(
     with: Arithmetic,
     values: &mut [f32],
@@ -114,11 +119,11 @@ pub(crate) fn with_weight(
     (weight, dimensions): (&[f32], &[u64]),
     left: bool,
 ) {
-    let (of_token, length) = (extent.elements() as usize, extent.length as usize);
-    let is_of_parts = weight.len() != of_token
+    let (elements_per_token, length) = (extent.elements() as usize, extent.length as usize);
+    let is_per_part = weight.len() != elements_per_token
         && (weight.len() != length || dimensions.len() > 1 && dimensions[0] == 1);
-    values.par_chunks_mut(of_token.max(1)).for_each(|row| {
-        if is_of_parts {
+    values.par_chunks_mut(elements_per_token.max(1)).for_each(|row| {
+        if is_per_part {
             for (part, &weight) in row.chunks_mut(length.max(1)).zip(weight) {
                 combine(with, part, core::iter::repeat(weight), left);
             }
@@ -130,8 +135,8 @@ pub(crate) fn with_weight(
     });
 }
 
-/// Returns the sum of a function of the elements: element *i* is added to sum *i* mod 8, and the eight sums
-/// are added in order. The order is fixed, so that results do not depend on the machine.
+/// Returns the sum of `function` over the elements: element *i* is added to partial sum *i* mod 8, and the
+/// eight partial sums are added in order. The fixed order makes results independent of the machine.
 fn sum_of(values: &[f32], function: impl Fn(f32) -> f32) -> f64 {
     let mut sums = [0.0f64; 8];
     let (whole, rest) = values.as_chunks::<8>();
@@ -175,7 +180,7 @@ pub(crate) fn layer_norm(
     });
 }
 
-/// Multiplies part `number` by a scale and by its weight, and adds its bias.
+/// Multiplies part `number` by a scale and a weight, and adds a bias.
 fn scaled(
     part: &mut [f32],
     number: usize,
@@ -184,7 +189,7 @@ fn scaled(
     bias: Option<&[f32]>,
 ) {
     let len = part.len();
-    // Weights are for each part, or shared by all parts.
+    // A weight has a row per part, or one row shared by all parts.
     let of_part = |values: &'_ [f32]| if values.len() > len { number * len } else { 0 };
     for x in part.iter_mut() {
         *x *= scale;
@@ -212,26 +217,26 @@ fn each_part(values: &mut [f32], extent: Extent, work: impl Fn(&mut [f32], usize
     });
 }
 
-/// `exp(x - greatest)` divided by its sum, part by part.
+/// Replaces each part by its softmax.
 pub(crate) fn softmax(isa: Isa, values: &mut [f32], extent: Extent) {
     each_part(values, extent, |part, _| functions::softmax(isa, part, 1.0, None));
 }
 
 /// Divides each part by its sum, which is clamped to at least 2⁻¹⁴.
 pub(crate) fn normalize(values: &mut [f32], extent: Extent) {
-    const LEAST: f32 = 6.103_515_6e-5;
+    const MIN_SUM: f32 = 6.103_515_6e-5;
     each_part(values, extent, |part, _| {
-        let sum = (sum_of(part, |x| x) as f32).max(LEAST);
+        let sum = (sum_of(part, |x| x) as f32).max(MIN_SUM);
         for x in part.iter_mut() {
             *x /= sum;
         }
     });
 }
 
-/// Divides each part by its Euclidean norm, which is clamped to at least `least`.
-pub(crate) fn l2_norm(values: &mut [f32], extent: Extent, least: f32) {
+/// Divides each part by its Euclidean norm, which is clamped to at least `min_norm`.
+pub(crate) fn l2_norm(values: &mut [f32], extent: Extent, min_norm: f32) {
     each_part(values, extent, |part, _| {
-        let scale = 1.0 / (sum_of(part, |x| x * x) as f32).sqrt().max(least);
+        let scale = 1.0 / (sum_of(part, |x| x * x) as f32).sqrt().max(min_norm);
         for x in part.iter_mut() {
             *x *= scale;
         }
@@ -244,13 +249,13 @@ pub(crate) fn total(values: &[f32], extent: Extent, out: &mut [f32]) {
     out.par_iter_mut().zip(parts).for_each(|(out, part)| *out = sum_of(part, |x| x) as f32);
 }
 
-/// Sinkhorn normalization: divides each element by the sum of its column over all parts; then, `count - 1`
-/// times, each part by its sum and each column again. `epsilon` is added to each sum.
+/// Applies Sinkhorn normalization to the matrix of parts (rows): divides each column by its sum; then,
+/// `count - 1` times, each row by its sum and each column by its sum. `epsilon` is added to each sum.
 pub(crate) fn sinkhorn(values: &mut [f32], extent: Extent, count: u64, epsilon: f32) {
     let (width, length) = ((extent.elements() as usize).max(1), (extent.length as usize).max(1));
     values.par_chunks_mut(width).for_each(|row| {
-        for turn in 0..count {
-            if turn > 0 {
+        for iteration in 0..count {
+            if iteration > 0 {
                 for part in row.chunks_exact_mut(length) {
                     let sum = part.iter().fold(0.0, |sum, value| sum + value) + epsilon;
                     for value in part {
@@ -258,10 +263,10 @@ pub(crate) fn sinkhorn(values: &mut [f32], extent: Extent, count: u64, epsilon: 
                     }
                 }
             }
-            for place in 0..length {
-                let of_place = row.iter().skip(place).step_by(length);
-                let sum = of_place.fold(0.0, |sum, value| sum + value) + epsilon;
-                for value in row.iter_mut().skip(place).step_by(length) {
+            for index in 0..length {
+                let column = row.iter().skip(index).step_by(length);
+                let sum = column.fold(0.0, |sum, value| sum + value) + epsilon;
+                for value in row.iter_mut().skip(index).step_by(length) {
                     *value /= sum;
                 }
             }
@@ -279,78 +284,78 @@ pub(crate) fn repeat(values: &[f32], run: usize, count: usize, out: &mut [f32]) 
     });
 }
 
-/// Returns the indices of the greatest elements of each token, the greatest first; with groups, only from
-/// the best groups.
+/// Returns the indices of the `count` greatest elements of each token in descending order; with groups,
+/// only from the best groups.
 pub(crate) fn top(values: &[f32], width: usize, count: usize, groups: Option<Groups>) -> Vec<u32> {
-    let mut places = Vec::with_capacity(values.len() / width.max(1) * count);
+    let mut indices = Vec::with_capacity(values.len() / width.max(1) * count);
     let mut order: Vec<u32> = Vec::with_capacity(width);
     for row in values.chunks_exact(width.max(1)) {
         order.clear();
         match groups {
             None => order.extend((0u32..).take(width)),
-            Some(groups) => order.extend(of_best_groups(row, groups)),
+            Some(groups) => order.extend(indices_in_best_groups(row, groups)),
         }
-        sort_by_number(&mut order, row);
-        places.extend_from_slice(&order[..count.min(width)]);
+        sort_descending(&mut order, row);
+        indices.extend_from_slice(&order[..count.min(width)]);
     }
-    places
+    indices
 }
 
-/// Converts elements to places. Fails for a number that is not an integer in `0..range`.
-pub(crate) fn choice(values: &[f32], range: u64) -> Result<Vec<u32>> {
-    let mut places = Vec::new();
-    places.try_reserve_exact(values.len()).map_err(|_| Error::memory(values.len()))?;
+/// Converts elements to expert indices. Fails for a number that is not an integer in `0..range`.
+pub(crate) fn expert_indices(values: &[f32], range: u64) -> Result<Vec<u32>> {
+    let mut indices = Vec::new();
+    indices.try_reserve_exact(values.len()).map_err(|_| Error::memory(values.len()))?;
     for &value in values {
-        let is_place = value >= 0.0 && value.fract() == 0.0 && f64::from(value) < range as f64;
-        if !is_place {
+        let is_index = value >= 0.0 && value.fract() == 0.0 && f64::from(value) < range as f64;
+        if !is_index {
             let most = range.saturating_sub(1);
             let message = format_args!("a choice of {value}, expected an integer from 0 to {most}");
             return Err(Error::new(ErrorKind::Graph, message));
         }
-        places.push(value as u32);
+        indices.push(value as u32);
     }
-    Ok(places)
+    Ok(indices)
 }
 
-/// Sorts places by their elements in descending order; ties keep their order, and NaN comes last.
-fn sort_by_number(order: &mut [u32], row: &[f32]) {
+/// Sorts indices by their elements in descending order; ties keep their order, and NaN comes last.
+fn sort_descending(order: &mut [u32], row: &[f32]) {
     order.sort_by(|&a, &b| {
         let (a, b) = (row[a as usize], row[b as usize]);
         b.partial_cmp(&a).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
     });
 }
 
-/// Returns the places in the best groups: those with the greatest sums of their two greatest elements.
-fn of_best_groups(row: &[f32], groups: Groups) -> Vec<u32> {
+/// Returns the indices in the best groups: a group's score is the sum of its two greatest elements.
+fn indices_in_best_groups(row: &[f32], groups: Groups) -> Vec<u32> {
     let size = row.len() / (groups.count as usize).max(1);
     let sums: Vec<f32> = row
         .chunks_exact(size.max(1))
         .map(|group| {
             let mut order: Vec<u32> = (0u32..).take(size).collect();
-            sort_by_number(&mut order, group);
-            order.iter().take(2).map(|&place| group[place as usize]).sum()
+            sort_descending(&mut order, group);
+            order.iter().take(2).map(|&index| group[index as usize]).sum()
         })
         .collect();
     let mut best: Vec<u32> = (0u32..).take(sums.len()).collect();
-    sort_by_number(&mut best, &sums);
+    sort_descending(&mut best, &sums);
     best.truncate(groups.used as usize);
     best.sort_unstable();
-    let places = best.into_iter().flat_map(|group| {
+    let indices = best.into_iter().flat_map(|group| {
         let start = group * size as u32;
         start..start + size as u32
     });
-    places.collect()
+    indices.collect()
 }
 
-/// Writes the elements of each token at its places.
-pub(crate) fn take(values: &[f32], width: usize, places: &[u32], count: usize, out: &mut [f32]) {
-    let rows = values.chunks_exact(width.max(1)).zip(places.chunks_exact(count.max(1)));
-    let taken = rows.flat_map(|(row, places)| places.iter().map(|&place| row[place as usize]));
+/// Gathers the elements of each token at its `count` indices.
+pub(crate) fn gather(values: &[f32], width: usize, indices: &[u32], count: usize, out: &mut [f32]) {
+    let rows = values.chunks_exact(width.max(1)).zip(indices.chunks_exact(count.max(1)));
+    let taken = rows.flat_map(|(row, indices)| indices.iter().map(|&index| row[index as usize]));
     out.iter_mut().zip(taken).for_each(|(out, value)| *out = value);
 }
 
-/// Writes the sum of the parts of each token, weighted by shares.
-pub(crate) fn mix(values: &[f32], extent: Extent, shares: &[f32], out: &mut [f32]) {
+/// Writes the sum of the parts of each token, weighted by `shares`.
+pub(crate) fn weighted_sum(values: &[f32], extent: Extent, shares: &[f32], out: &mut [f32]) {
     let (length, parts) = (extent.length as usize, extent.parts.unwrap_or(1) as usize);
     let rows = values.par_chunks(length * parts).zip(shares.par_chunks(parts));
     out.par_chunks_mut(length).zip(rows).for_each(|(out, (row, shares))| {
@@ -363,16 +368,16 @@ pub(crate) fn mix(values: &[f32], extent: Extent, shares: &[f32], out: &mut [f32
     });
 }
 
-/// Writes a slice of each part.
-pub(crate) fn part(values: &[f32], from: Extent, start: usize, to: Extent, out: &mut [f32]) {
+/// Copies the elements from `start` on of each part, as many as a part of `to` has.
+pub(crate) fn slice_parts(values: &[f32], from: Extent, start: usize, to: Extent, out: &mut [f32]) {
     let (whole, length) = (from.length as usize, to.length as usize);
     out.par_chunks_mut(length).zip(values.par_chunks(whole)).for_each(|(out, part)| {
         out.copy_from_slice(&part[start..start + length]);
     });
 }
 
-/// Concatenates each part of one operand with the part of the other.
-pub(crate) fn concat(left: &[f32], a: Extent, right: &[f32], b: Extent, out: &mut [f32]) {
+/// Concatenates the corresponding parts of two operands.
+pub(crate) fn concat_parts(left: &[f32], a: Extent, right: &[f32], b: Extent, out: &mut [f32]) {
     let (first, second) = (a.length as usize, b.length as usize);
     let parts = left.par_chunks(first).zip(right.par_chunks(second));
     out.par_chunks_mut(first + second).zip(parts).for_each(|(out, (left, right))| {

@@ -13,28 +13,28 @@ pub enum ErrorKind {
     NoGraph,
     /// The hyperparameters of the model contradict each other, or the description excludes it.
     Graph,
-    /// A tensor is missing, has another shape than the description requires, or a type without a codec.
+    /// A tensor is missing, has an unexpected shape, or a type without a codec.
     Tensor,
     /// A weight or an output is infinite or NaN.
     NotFinite,
-    /// A token ID outside the vocabulary, or more tokens than the model has positions.
+    /// A token ID is outside the vocabulary, or a text has more tokens than the model has positions.
     Tokens,
-    /// The source, the second text of some models, is missing, unexpected or of the wrong kind.
+    /// The source (the input of an encoder) is missing, unexpected or of the wrong kind.
     Source,
-    /// A text cannot be divided into a source and a text, because the source of the model is vectors.
+    /// A text cannot be divided into a source and a text, because the model takes vectors as source.
     SourceVectors,
-    /// A text cannot be divided into a source and a text, because the metadata does not have the token
-    /// that the decoder starts with.
+    /// A text cannot be divided into a source and a text, because the start token of the decoder is not
+    /// in the metadata.
     DecoderStart,
-    /// The model outputs embeddings, which can only be compared with those of a base.
+    /// The model outputs embeddings, which can only be compared with the embeddings of a base.
     Embeddings,
     /// The text has too few tokens.
     TooShort,
-    /// The chunks are too short to be measured.
+    /// The chunks are too short.
     Chunks,
-    /// Two models cannot be compared: they have different vocabularies.
+    /// Two models cannot be compared, because they have different vocabularies.
     Vocabulary,
-    /// A document of scores is malformed, or documents cannot be merged.
+    /// A scores document is malformed, or documents cannot be merged.
     Scores,
     /// The results of operations need more memory than is allowed or available.
     Memory,
@@ -68,7 +68,7 @@ impl ErrorKind {
     }
 }
 
-/// An error with its kind. The size of a pointer.
+/// An error with its kind; pointer-sized.
 pub struct Error(Box<(ErrorKind, String, Option<usize>)>);
 
 impl Error {
@@ -82,15 +82,15 @@ impl Error {
         Self::new(ErrorKind::Memory, format_args!("{elements} numbers do not fit into memory"))
     }
 
-    /// Sets the number of the program that the error is about.
+    /// Sets the index of the program that failed.
     #[cold]
-    pub(crate) fn of_program(mut self, number: usize) -> Self {
+    pub(crate) fn with_program(mut self, number: usize) -> Self {
         self.0.2 = Some(number);
         self
     }
 
-    /// Returns the number of the program that the error is about, if several were run. The base has the
-    /// number after the last.
+    /// Returns the index of the program that failed, if several were run. The index of the base is the
+    /// number of programs.
     pub fn program(&self) -> Option<usize> {
         self.0.2
     }
@@ -134,8 +134,8 @@ impl From<ggmill_core::Error> for Error {
     }
 }
 
-/// Allocates `len` zeros. Fails instead of aborting if there is too little memory.
-pub(crate) fn room<T: Clone + Default>(len: usize) -> Result<Vec<T>> {
+/// Allocates `len` zeros. Fails if there is not enough memory, instead of aborting.
+pub(crate) fn try_zeros<T: Clone + Default>(len: usize) -> Result<Vec<T>> {
     let mut values = Vec::new();
     values.try_reserve_exact(len).map_err(|_| Error::memory(len))?;
     values.resize(len, T::default());

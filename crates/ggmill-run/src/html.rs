@@ -1,5 +1,5 @@
-//! Measurements as a self-contained HTML page without scripts. Text from files is escaped twice: control
-//! characters, then HTML.
+//! Renders measurements as a self-contained HTML page without scripts. Text from files is escaped twice:
+//! control characters, then HTML.
 
 use std::io::{self, Write};
 
@@ -24,13 +24,13 @@ svg text{font:11px system-ui,sans-serif;fill:currentColor}
                      th:first-child,td:first-child{min-width:5rem}}
 ";
 
-/// The size of a chart, with margins for labels at the left and below.
-const WIDE: f64 = 420.0;
+/// The size of a chart, with margins for labels on the left and below.
+const WIDTH: f64 = 420.0;
 const LEFT: f64 = 48.0;
 const TOP: f64 = 8.0;
-const HIGH: f64 = 170.0;
-/// The maximum number of powers of ten on the vertical axis.
-const POWERS: f64 = 6.0;
+const HEIGHT: f64 = 170.0;
+/// The maximum number of decades (powers of ten) on the vertical axis.
+const MAX_DECADES: f64 = 6.0;
 
 /// A page about measurements.
 #[derive(Clone, Debug)]
@@ -41,10 +41,10 @@ pub struct Page<'a> {
     program: Option<&'a str>,
 }
 
-/// A chart with a line for each model.
-struct Drawing<'a> {
+/// A chart with one line per model.
+struct Chart<'a> {
     title: &'a str,
-    below: &'a str,
+    axis_label: &'a str,
     /// The ends of the horizontal axis.
     ends: [String; 2],
     lines: Vec<Vec<f64>>,
@@ -60,7 +60,7 @@ impl<'a> Page<'a> {
         Self { base, context, models: models.into_iter().collect(), program: None }
     }
 
-    /// Sets the name and version of the program that measured.
+    /// Sets the name and version of the measuring program.
     #[must_use]
     pub fn with_program(mut self, name: &'a str) -> Self {
         self.program = Some(name);
@@ -86,7 +86,7 @@ impl<'a> Page<'a> {
             )?;
         }
         self.table(out)?;
-        self.drawings(out)?;
+        self.charts(out)?;
         write!(out, "<p><small>{}", Escaped(sentence(Measurement::ABOUT)))?;
         if let Some(program) = self.program {
             write!(out, " Measured by {}.", Escaped(RawStr::from(program)))?;
@@ -95,27 +95,32 @@ impl<'a> Page<'a> {
     }
 
     fn table(&self, out: &mut dyn Write) -> io::Result<()> {
-        let (compared, near) = self.models.iter().fold((false, false), |(one, other), (_, it)| {
-            (one || it.comparison.is_some(), other || it.similarity.is_some())
-        });
+        let (has_comparison, has_similarity) =
+            self.models.iter().fold((false, false), |(one, other), (_, it)| {
+                (one || it.comparison.is_some(), other || it.similarity.is_some())
+            });
         write!(out, "<div class=\"scroll\"><table>\n<thead><tr><th>model")?;
-        if !near {
+        if !has_similarity {
             write!(out, "<th>perplexity")?;
         }
-        if compared {
+        if has_comparison {
             write!(out, "<th>KL divergence<th>its 99%<th>same top<th>perplexity ratio")?;
         }
-        if near {
+        if has_similarity {
             write!(out, "<th>cosine<th>its 1%<th>its min")?;
         }
         writeln!(out, "</tr></thead>\n<tbody>")?;
         let base = self.models.first().and_then(|(_, first)| first.comparison.as_ref());
-        if let (Some(name), Some(of_first)) = (self.base, base) {
+        if let (Some(name), Some(first_comparison)) = (self.base, base) {
             write!(out, "<tr><td>{} <small>(base)</small>", Escaped(RawStr::from(name)))?;
-            writeln!(out, "{}<td>–<td>–<td>–<td>–</tr>", cell(&of_first.base_perplexity, 4))?;
+            writeln!(
+                out,
+                "{}<td>–<td>–<td>–<td>–</tr>",
+                cell(&first_comparison.base_perplexity, 4)
+            )?;
         }
         for (number, (name, measured)) in self.models.iter().enumerate() {
-            write!(out, "<tr><td>{}{}", key(number), Escaped(RawStr::from(*name)))?;
+            write!(out, "<tr><td>{}{}", legend_swatch(number), Escaped(RawStr::from(*name)))?;
             if let Some(perplexity) = &measured.perplexity {
                 write!(out, "{}", cell(perplexity, 4))?;
             }
@@ -140,7 +145,7 @@ impl<'a> Page<'a> {
     }
 
     /// Writes the charts, if the models were compared with a base.
-    fn drawings(&self, out: &mut dyn Write) -> io::Result<()> {
+    fn charts(&self, out: &mut dyn Write) -> io::Result<()> {
         let of = |each: &dyn Fn(&Measurement) -> Option<Vec<f64>>| -> Vec<Vec<f64>> {
             self.models.iter().filter_map(|(_, measured)| each(measured)).collect()
         };
@@ -165,31 +170,31 @@ impl<'a> Page<'a> {
         let Some(chunks) = by_chunk.first().map(Vec::len) else { return Ok(()) };
         let of_embeddings = self.models.iter().any(|(_, measured)| measured.similarity.is_some());
         let what = if of_embeddings { "1 − cosine" } else { "KL divergence" };
-        let drawings = [
-            Drawing {
+        let charts = [
+            Chart {
                 title: &format!("{what} by chunk"),
-                below: "chunk",
+                axis_label: "chunk",
                 ends: ["1".to_owned(), chunks.to_string()],
                 lines: by_chunk,
             },
-            Drawing {
+            Chart {
                 title: &format!("{what} by percentile"),
-                below: "share of tokens that are not above",
+                axis_label: "share of tokens that are not above",
                 ends: ["0%".to_owned(), "100%".to_owned()],
                 lines: by_share,
             },
         ];
-        for drawing in &drawings {
-            drawing.write(out, &self.models)?;
+        for chart in &charts {
+            chart.write(out, &self.models)?;
         }
         Ok(())
     }
 }
 
-impl Drawing<'_> {
-    /// Draws the lines on a logarithmic scale. Values below it are drawn at its lower end.
+impl Chart<'_> {
+    /// Draws the lines on a logarithmic scale. Values below the scale are drawn at its lower end.
     fn write(&self, out: &mut dyn Write, models: &[(&str, &Measurement)]) -> io::Result<()> {
-        let Self { title, below, ends, lines } = self;
+        let Self { title, axis_label, ends, lines } = self;
         writeln!(out, "<h2>{title}</h2>")?;
         let positive = || lines.iter().flatten().copied().filter(|&value| value > 0.0);
         let (least, most) = positive().fold((f64::INFINITY, 0.0f64), |(least, most), value| {
@@ -199,15 +204,15 @@ impl Drawing<'_> {
             return writeln!(out, "<p>0 everywhere</p>");
         }
         let top = most.log10().ceil();
-        let floor = least.log10().floor().clamp(top - POWERS, top - 1.0);
+        let floor = least.log10().floor().clamp(top - MAX_DECADES, top - 1.0);
         let height = |value: f64| {
             let part = if value > 0.0 { (value.log10() - floor) / (top - floor) } else { 0.0 };
-            TOP + HIGH - part.clamp(0.0, 1.0) * HIGH
+            TOP + HEIGHT - part.clamp(0.0, 1.0) * HEIGHT
         };
-        let (bottom, right) = (TOP + HIGH, WIDE - 8.0);
+        let (bottom, right) = (TOP + HEIGHT, WIDTH - 8.0);
         writeln!(
             out,
-            "<svg viewBox=\"0 0 {WIDE} {:.0}\" role=\"img\" aria-label=\"{title}\">",
+            "<svg viewBox=\"0 0 {WIDTH} {:.0}\" role=\"img\" aria-label=\"{title}\">",
             bottom + 34.0
         )?;
         let mut power = floor;
@@ -232,7 +237,7 @@ impl Drawing<'_> {
                 out,
                 "<polyline fill=\"none\" stroke-width=\"1.6\" stroke=\"{}\" \
                  points=\"{}\"><title>{}</title></polyline>",
-                colour(number),
+                color(number),
                 points.join(" "),
                 Escaped(RawStr::from(*name))
             )?;
@@ -242,7 +247,7 @@ impl Drawing<'_> {
             out,
             "<text x=\"{LEFT}\" y=\"{y}\">{}</text><text x=\"{right}\" y=\"{y}\" \
              text-anchor=\"end\">{}</text><text x=\"{:.0}\" y=\"{:.0}\" \
-             text-anchor=\"middle\">{below}</text>\n</svg>",
+             text-anchor=\"middle\">{axis_label}</text>\n</svg>",
             ends[0],
             ends[1],
             f64::midpoint(LEFT, right),
@@ -250,26 +255,26 @@ impl Drawing<'_> {
         )?;
         write!(out, "<p>")?;
         for (number, (name, _)) in models.iter().enumerate() {
-            write!(out, "{}{} &nbsp; ", key(number), Escaped(RawStr::from(*name)))?;
+            write!(out, "{}{} &nbsp; ", legend_swatch(number), Escaped(RawStr::from(*name)))?;
         }
         writeln!(out, "</p>")
     }
 }
 
-/// Returns the text with a capital first letter and a full stop.
+/// Returns the text as a sentence: capitalized, with a full stop.
 fn sentence(text: &str) -> String {
     let mut rest = text.chars();
     let first = rest.next().into_iter().flat_map(char::to_uppercase);
     first.chain(rest).chain(['.']).collect()
 }
 
-fn colour(number: usize) -> &'static str {
+fn color(number: usize) -> &'static str {
     COLOURS[number % COLOURS.len()]
 }
 
 /// Returns the colored square of a model in the legend.
-fn key(number: usize) -> String {
-    format!("<span class=\"key\" style=\"background:{}\"></span>", colour(number))
+fn legend_swatch(number: usize) -> String {
+    format!("<span class=\"key\" style=\"background:{}\"></span>", color(number))
 }
 
 fn cell(estimate: &Estimate, digits: usize) -> String {

@@ -1,4 +1,4 @@
-//! The input of a program: texts, the sources of models that take two texts, and their limits.
+//! The input of a program: texts, the sources of encoder-decoder models, and their limits.
 
 use std::borrow::Cow;
 
@@ -6,14 +6,14 @@ use ggmill_arch::graph::{Graph, Operation, Rows};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The second text of a model that takes two.
+/// The input of the encoder of a model that has one; the text is the input of its decoder.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Source<'a> {
     /// Tokens, as for T5.
     Tokens(Cow<'a, [u32]>),
-    /// Concatenated vectors of [`Graph::source_width`](ggmill_arch::graph::Graph::source_width) numbers
-    /// each, as for Whisper.
+    /// Concatenated vectors of length [`Graph::source_width`](ggmill_arch::graph::Graph::source_width), as
+    /// for Whisper.
     Vectors(Cow<'a, [f32]>),
 }
 
@@ -23,18 +23,18 @@ impl<'a> Source<'a> {
         Self::Tokens(tokens.into())
     }
 
-    /// Returns a source of vectors, which are concatenated in `numbers`.
+    /// Returns a source of vectors. `numbers` are the concatenated vectors.
     pub fn vectors(numbers: impl Into<Cow<'a, [f32]>>) -> Self {
         Self::Vectors(numbers.into())
     }
 }
 
-/// The limits of a text, which follow from the number of rows of the tables in the graph.
+/// The limits of a text: the row counts of the embedding tables in the graph.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The number of known tokens.
+    /// The number of rows of the token embedding table.
     pub(crate) vocabulary: u64,
-    /// The maximum length of a text if its positions are rows of a table.
+    /// The number of rows of the position embedding table, if the model has one.
     positions: Option<u64>,
 }
 
@@ -42,12 +42,11 @@ pub(crate) struct Limits {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SourceLimits {
     Tokens(Limits),
-    /// The length of each vector, and the maximum number of vectors.
+    /// The length of each vector, and the maximum number of vectors, if it is limited.
     Vectors(u64, Option<u64>),
 }
 
-/// Returns the number of rows of the shortest table that is indexed by `wanted`, for a text or its
-/// source.
+/// Returns the row count of the shortest table that is indexed by `wanted`, for the text or the source.
 fn rows(graph: &Graph, wanted: Rows, of_source: bool) -> Option<u64> {
     let nodes = graph.nodes().iter().filter(|node| node.of_source == of_source);
     let tables = nodes.filter_map(|node| match node.operation {
@@ -70,7 +69,7 @@ fn check_len(len: usize, most: Option<u64>, what: &str) -> Result<()> {
 }
 
 impl Limits {
-    /// Returns the limits of the text or of a source of tokens. Fails if the graph takes none.
+    /// Returns the limits of the text, or of a source of tokens. Fails if the graph has no such input.
     pub(crate) fn of(graph: &Graph, of_source: bool) -> Result<Self> {
         let vocabulary = rows(graph, Rows::Tokens, of_source).ok_or_else(|| {
             let text = if of_source { "source" } else { "text" };
@@ -101,8 +100,7 @@ impl SourceLimits {
         })
     }
 
-    /// Returns the number of tokens or vectors of a source. Fails for a source of the wrong kind or
-    /// length.
+    /// Returns the number of tokens or vectors of a source. Fails if its kind or length is wrong.
     pub(crate) fn check(self, source: &Source<'_>) -> Result<usize> {
         let wrong = |message: String| Err(Error::new(ErrorKind::Source, message));
         let len = match (source, self) {
@@ -126,7 +124,7 @@ impl SourceLimits {
     }
 }
 
-/// Returns the number of vectors. Fails for an incomplete vector and for numbers that are not finite.
+/// Returns the number of vectors in `numbers`. Fails for an incomplete vector or a non-finite number.
 fn vectors(numbers: &[f32], width: usize) -> Result<usize> {
     let width = width.max(1);
     if !numbers.len().is_multiple_of(width) {

@@ -9,9 +9,9 @@ use crate::probe::Probe;
 /// The name and version of the JSON of [`document`].
 pub const SCHEMA: &str = "ggmill.measure/1";
 
-/// Returns measurements as `ggmill measure --json` writes them (`docs/formats/measure.md`). `base` is the
-/// name of the model that they were compared with, `context` the number of tokens per chunk; each
-/// measurement comes with the name of its model.
+/// Returns the document that `ggmill measure --json` writes (`docs/formats/measure.md`). `base` is the name
+/// of the base model, `context` the number of tokens per chunk. Each measurement is paired with the name
+/// of its model.
 pub fn document<'a>(
     base: Option<&str>,
     context: usize,
@@ -41,16 +41,15 @@ pub fn document<'a>(
     })
 }
 
-/// Returns the JSON of a probe, or of the error, as reports of `ggmill check` have it
-/// (`docs/formats/check.md`).
-pub fn probed(found: Result<&Probe, &str>) -> Value {
+/// Returns the JSON of a probe or of its error, as in reports of `ggmill check` (`docs/formats/check.md`).
+pub fn probe_result(found: Result<&Probe, &str>) -> Value {
     match found {
         Ok(found) => json!({
             "tokens": found.tokens,
             "outputs": {
                 "min": found.range.0,
                 "max": found.range.1,
-                "root_mean_square": found.size,
+                "root_mean_square": found.root_mean_square,
             },
             "recorded": found.difference.map(|difference| json!({
                 "nmse": difference.nmse,
@@ -94,7 +93,7 @@ fn estimate(estimate: &Estimate) -> Value {
 }
 
 fn distribution(values: &Distribution) -> Value {
-    let quantiles: Map<String, Value> = Distribution::SHARES
+    let quantiles: Map<String, Value> = Distribution::QUANTILES
         .iter()
         .map(|(name, share)| ((*name).to_owned(), json!(values.quantile(*share))))
         .collect();

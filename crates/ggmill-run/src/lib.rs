@@ -26,9 +26,9 @@ pub use activations::{Activations, Matrices, TensorActivations, activations};
 pub use error::{Error, ErrorKind, Result};
 pub use input::Source;
 pub use measure::{
-    Chunks, Comparison, Distribution, Estimate, Measured, Measurement, ModelScores, Scores,
-    Similarity, Trial, Tried, measure, measure_together, scores_together, trials,
+    Chunks, Comparison, Distribution, Estimate, MeasureProgress, Measurement, ModelScores, Scores,
+    Similarity, Trial, TrialOutcome, measure, measure_together, scores_together, trials,
 };
-pub use probe::{Difference, Probe, Recorded, probe};
+pub use probe::{Difference, Probe, RecordedLogits, probe};
 pub use program::{GraphSource, Program};
 pub use run::{Options, Runner, States};

@@ -1,36 +1,37 @@
-//! Runs a model over a few tokens, to check that its output is plausible and to compare it with logits
-//! that another program recorded.
+//! Runs a model on a few tokens, to check that its output is plausible and to compare it with logits that
+//! another program recorded.
 
 use ggmill_arch::graph::Output;
 use ggmill_core::{GgmlType, Model, Tensor};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::Source;
-use crate::measure::{greatest, may_follow, normalizer};
+use crate::measure::{argmax, is_unmasked, log_sum_exp};
 use crate::program::Program;
 use crate::run::Runner;
 
-/// The result of running a model over a few tokens.
+/// The result of running a model on a few tokens.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Probe {
     /// The number of tokens.
     pub tokens: usize,
-    /// The minimum and maximum of all outputs, without masked tokens (`f32::MIN`).
+    /// The minimum and maximum of all outputs, except masked tokens (`f32::MIN`).
     pub range: (f32, f32),
     /// The root mean square of these outputs.
-    pub size: f64,
-    /// The difference from recorded logits, if there are some.
+    pub root_mean_square: f64,
+    /// The difference from recorded logits, if they were given.
     pub difference: Option<Difference>,
-    /// The number of tokens whose outputs are all equal.
-    flat: usize,
+    /// The number of tokens for which all outputs are equal.
+    constant_outputs: usize,
 }
 
-/// The difference between logits and recorded logits, without tokens that one of them masks.
+/// The difference between logits and recorded logits, except tokens that either of them masks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Difference {
-    /// The sum of squared differences divided by the sum of squared recorded logits.
+    /// The normalized mean square error: the sum of squared differences divided by the sum of squared
+    /// recorded logits.
     pub nmse: f64,
     /// The share of positions with the same most probable token.
     pub same_top: f64,
@@ -38,21 +39,21 @@ pub struct Difference {
     pub divergence: f64,
 }
 
-/// Tokens, and the logits that another program computed for each of them.
+/// Tokens, and the logits that another program computed for them.
 ///
 /// The format is that of `llama-results`: a GGUF file with the tensors `tokens` (I32) and `logits` (F32),
 /// token by token, in either order of the two dimensions. For a model with an encoder it also has the
 /// encoder's input: the tokens `source` (I32), or the concatenated vectors `source_vectors` (F32).
 #[derive(Clone, Debug, PartialEq)]
-pub struct Recorded {
+pub struct RecordedLogits {
     tokens: Vec<u32>,
     source: Option<Source<'static>>,
     logits: Vec<f32>,
 }
 
-impl Recorded {
-    /// Reads recorded logits. Fails if a tensor is missing or has another type or length, and for logits
-    /// that are not finite.
+impl RecordedLogits {
+    /// Reads recorded logits. Fails if a tensor is missing or has the wrong type or length, or if a logit is
+    /// not finite.
     pub fn read(model: &Model) -> Result<Self> {
         let tensor = |name: &str, ggml_type: GgmlType| {
             let tensor = model.tensor(name)?;
@@ -109,10 +110,10 @@ impl Recorded {
 impl Probe {
     /// The number of tokens of a run without recorded logits.
     pub const TOKENS: usize = 16;
-    /// The maximum plausible root mean square: that of trained models is less than 100.
-    const LARGEST: f64 = 1e4;
+    /// The maximum plausible root mean square. For trained models it is less than 100.
+    const MAX_ROOT_MEAN_SQUARE: f64 = 1e4;
     /// The maximum plausible NMSE of a model that is not quantized to very few bits.
-    const MOST: f64 = 1e-2;
+    const MAX_NMSE: f64 = 1e-2;
 
     /// Returns tokens that are spread over the vocabulary of a model.
     pub fn tokens_of(program: &Program<'_>) -> Vec<u32> {
@@ -122,34 +123,38 @@ impl Probe {
         tokens.map(|token| u32::try_from(token).unwrap_or(0)).collect()
     }
 
-    /// Returns descriptions of what is not plausible about the outputs.
+    /// Returns a description of each implausible property of the outputs.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
-        if self.flat > 0 {
-            faults.push(format!("all outputs are equal for {} tokens", self.flat));
+        if self.constant_outputs > 0 {
+            faults.push(format!("all outputs are equal for {} tokens", self.constant_outputs));
         }
-        if self.size > Self::LARGEST {
-            faults.push(format!("outputs have the root mean square {:.3e}", self.size));
+        if self.root_mean_square > Self::MAX_ROOT_MEAN_SQUARE {
+            faults.push(format!("outputs have the root mean square {:.3e}", self.root_mean_square));
         }
-        // A NaN is not small.
-        let is_small = |found: &Difference| (0.0..=Self::MOST).contains(&found.nmse);
+        // The range excludes NaN.
+        let is_small = |found: &Difference| (0.0..=Self::MAX_NMSE).contains(&found.nmse);
         if let Some(found) = self.difference.filter(|found| !is_small(found)) {
             faults.push(format!(
                 "outputs differ from the recorded ones by an NMSE of {:.1e}, more than {:.0e}",
                 found.nmse,
-                Self::MOST
+                Self::MAX_NMSE
             ));
         }
         faults
     }
 }
 
-/// Runs a model over the tokens of recorded logits, or over made-up tokens. A model that takes two texts
-/// gets the recorded source, or the same tokens, or made-up vectors.
+/// Runs a model on the tokens of recorded logits, or on synthetic tokens. A model with an encoder gets the
+/// recorded source, or else the same tokens or synthetic vectors.
 ///
-/// Fails for weights and outputs that are not finite, for a record of another vocabulary or without a
+/// Fails for non-finite weights and outputs, for recorded logits of a different vocabulary or without a
 /// source that the model needs, for a file that changed while it was read, and like [`Runner::states`].
-pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>) -> Result<Probe> {
+pub fn probe(
+    runner: &Runner,
+    program: &Program<'_>,
+    recorded: Option<&RecordedLogits>,
+) -> Result<Probe> {
     let own = Probe::tokens_of(program);
     let tokens = recorded.map_or(&*own, |recorded| &recorded.tokens);
     let width = usize::try_from(program.output_len()).map_err(|_| Error::memory(usize::MAX))?;
@@ -161,11 +166,11 @@ pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>
             return Err(Error::new(ErrorKind::Vocabulary, message));
         }
     }
-    // Checked before the vectors are made up, which need no more memory than the run.
+    // Checked before allocating synthetic vectors, which need no more memory than the run.
     let length = tokens.len() as u64;
     runner.check_memory(program.memory_of_states(1, length, runner.threads()))?;
-    let made_up = if recorded.is_none() { made_up(program, tokens) } else { None };
-    let source = recorded.map_or(&made_up, |recorded| &recorded.source);
+    let synthetic = if recorded.is_none() { synthetic_source(program, tokens) } else { None };
+    let source = recorded.map_or(&synthetic, |recorded| &recorded.source);
     let states = runner.states_with_sources(program, &[tokens], source.as_slice())?;
     let output = runner.output(program, &states, 0, 0..tokens.len())?;
     if let Some(place) = output.iter().position(|number| !number.is_finite()) {
@@ -174,7 +179,7 @@ pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>
         return Err(Error::new(ErrorKind::NotFinite, message));
     }
     program.verify()?;
-    let counts = |number: f32| program.output() == Output::Embedding || may_follow(number);
+    let counts = |number: f32| program.output() == Output::Embedding || is_unmasked(number);
     let counted = || output.iter().copied().filter(|&number| counts(number));
     let squares: f64 = counted().map(|x| f64::from(x).powi(2)).sum();
     let range = |row: &[f32]| {
@@ -185,21 +190,21 @@ pub fn probe(runner: &Runner, program: &Program<'_>, recorded: Option<&Recorded>
             found => found,
         }
     };
-    let is_flat = |row: &&[f32]| {
+    let is_constant = |row: &&[f32]| {
         let (least, greatest) = range(row);
         width > 1 && least >= greatest
     };
     Ok(Probe {
         tokens: tokens.len(),
         range: range(&output),
-        size: (squares / counted().count().max(1) as f64).sqrt(),
+        root_mean_square: (squares / counted().count().max(1) as f64).sqrt(),
         difference: recorded.map(|recorded| difference(&output, &recorded.logits, width)),
-        flat: output.chunks_exact(width).filter(is_flat).count(),
+        constant_outputs: output.chunks_exact(width).filter(is_constant).count(),
     })
 }
 
-/// Returns a made-up source for a model that takes one, of the length of its text.
-fn made_up<'t>(program: &Program<'_>, tokens: &'t [u32]) -> Option<Source<'t>> {
+/// Returns a synthetic source of the length of the text, if the model takes a source.
+fn synthetic_source<'t>(program: &Program<'_>, tokens: &'t [u32]) -> Option<Source<'t>> {
     match program.source_width() {
         Some(width) => {
             let vectors = tokens.len() as u64;
@@ -213,14 +218,15 @@ fn made_up<'t>(program: &Program<'_>, tokens: &'t [u32]) -> Option<Source<'t>> {
     }
 }
 
+/// Compares logits, `width` per token, with recorded ones.
 fn difference(ours: &[f32], theirs: &[f32], width: usize) -> Difference {
     let (mut errors, mut squares, mut same, mut divergence) = (0.0, 0.0, 0.0, 0.0);
     let rows = ours.chunks_exact(width).zip(theirs.chunks_exact(width));
     let count = rows.len() as f64;
     for (ours, theirs) in rows {
-        let pairs = ours.iter().zip(theirs).filter(|&(&a, &b)| may_follow(a) && may_follow(b));
+        let pairs = ours.iter().zip(theirs).filter(|&(&a, &b)| is_unmasked(a) && is_unmasked(b));
         let (ours, theirs): (Vec<f32>, Vec<f32>) = pairs.unzip();
-        let (of_ours, of_theirs) = (normalizer(&ours), normalizer(&theirs));
+        let (of_ours, of_theirs) = (log_sum_exp(&ours), log_sum_exp(&theirs));
         for (&a, &b) in ours.iter().zip(&theirs) {
             let (a, b) = (f64::from(a), f64::from(b));
             errors += (a - b).powi(2);
@@ -228,7 +234,7 @@ fn difference(ours: &[f32], theirs: &[f32], width: usize) -> Difference {
             let (a, b) = (a - of_ours, b - of_theirs);
             divergence += b.exp() * (b - a);
         }
-        same += f64::from(u8::from(greatest(&ours) == greatest(&theirs)));
+        same += f64::from(u8::from(argmax(&ours) == argmax(&theirs)));
     }
     let nmse = if squares > 0.0 { errors / squares } else { f64::INFINITY };
     Difference { nmse, same_top: same / count, divergence: divergence / count }

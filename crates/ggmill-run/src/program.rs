@@ -1,4 +1,4 @@
-//! A program: a model with its computation graph, checked against each other.
+//! Programs: a model with its computation graph, checked against each other.
 
 use core::ops::Range;
 use std::sync::Arc;
@@ -10,37 +10,37 @@ use ggmill_arch::{Architecture, ErrorKind as ArchErrorKind};
 use ggmill_core::{Model, NoTensors};
 use ggmill_quant::{Panels, codec};
 
-use crate::attention::QUERIES;
+use crate::attention::QUERIES_PER_TASK;
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::{Limits, Source, SourceLimits};
-use crate::weights::Rounded;
+use crate::weights::Requantized;
 
-/// The approximate size of the tiles of a matrix during a product, in bytes.
-pub(crate) const TILES: u64 = 64 << 20;
-/// The number of tables of rotary positions that are kept during a run.
-pub(crate) const TURNS: usize = 2;
+/// The approximate size of the panels of a matrix during a product, in bytes.
+pub(crate) const TILE_BYTES: u64 = 64 << 20;
+/// The number of rotation tables that are kept during a run.
+pub(crate) const MAX_ROPE_TABLES: usize = 2;
 
 /// The origin of the computation graph of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GraphSource {
-    /// The description of the architecture.
+    /// The graph is from the description of the architecture.
     Description,
-    /// The metadata of the file.
+    /// The graph is from the metadata of the file.
     File,
 }
 
-/// A model that can be run: its computation graph, all of whose tensors exist in the file with the
-/// expected shapes.
+/// A model with its computation graph. All tensors of the graph exist in the file with the expected
+/// shapes.
 #[derive(Clone, Debug)]
 pub struct Program<'m> {
     pub(crate) model: &'m Model,
     pub(crate) graph: Arc<Graph>,
-    /// The weight that is rounded to another type whenever it is read.
-    pub(crate) rounded: Option<Rounded>,
+    /// The weight that is requantized whenever it is read.
+    pub(crate) requantized: Option<Requantized>,
     /// The last node that uses the result of each node.
     pub(crate) last_use: Vec<usize>,
-    /// The first node of the tail of the graph, which computes each token independently.
+    /// The first node of the tail of the graph, which computes the output of each token independently.
     pub(crate) tail: usize,
     /// The limits of the text, and of the source if the model takes one.
     limits: Limits,
@@ -49,9 +49,9 @@ pub struct Program<'m> {
 }
 
 impl<'m> Program<'m> {
-    /// Returns the program of a model by this description of its architecture.
+    /// Returns the program of a model, with the graph from a description of its architecture.
     ///
-    /// Fails if the description has no graph for the model, and if a tensor is missing or has another
+    /// Fails if the description has no graph for the model, or if a tensor is missing or has an unexpected
     /// shape or a type without a codec.
     pub fn of(model: &'m Model, architecture: &Architecture) -> Result<Self> {
         let failed = |error: ggmill_arch::Error| {
@@ -62,7 +62,7 @@ impl<'m> Program<'m> {
             Error::new(kind, error)
         };
         if architecture.has_graph() {
-            Self::check_present(model)?;
+            Self::check_has_tensors(model)?;
         }
         let resolved = architecture.resolve_file(model.metadata()).map_err(failed)?;
         let present = |name: &str| model.tensor(name).is_ok();
@@ -70,23 +70,22 @@ impl<'m> Program<'m> {
         Self::new(model, graph, GraphSource::Description)
     }
 
-    /// Returns the program of a model by the graph in its file, without a description of its
-    /// architecture.
+    /// Returns the program of a model, with the graph stored in its file.
     ///
-    /// Fails if the file has no graph, and if [`Graph::stored`] refuses it. The cost of a run is known
-    /// beforehand: [`memory`](Self::memory), [`Graph::reads`],
-    /// [`Graph::multiplications`] and [`Graph::attention_multiplications`].
+    /// Fails if the file has no graph, or if [`Graph::stored`] fails. The cost of a run is known before it
+    /// starts: see [`memory`](Self::memory), [`Graph::reads`], [`Graph::multiplications`] and
+    /// [`Graph::attention_multiplications`].
     pub fn stored(model: &'m Model) -> Result<Self> {
         let graph = Graph::stored(model.metadata(), &dimensions_of(model)).ok_or_else(|| {
             Error::new(ErrorKind::NoGraph, "the file has no computation graph in its metadata")
         })?;
-        Self::check_present(model)?;
+        Self::check_has_tensors(model)?;
         let graph = graph.map_err(|error| Error::new(ErrorKind::Graph, error))?;
         Self::new(model, graph, GraphSource::File)
     }
 
-    /// Returns the program of a model by the description of its architecture if that has a graph for it,
-    /// else by the graph in the file; or only by the one of them that `only` names.
+    /// Returns the program of a model, with the graph from the description of its architecture, or else
+    /// with the graph stored in the file. `only` restricts it to one of the two.
     ///
     /// Fails like [`of`](Self::of), or like [`stored`](Self::stored) if no description has a graph.
     pub fn find(
@@ -112,7 +111,7 @@ impl<'m> Program<'m> {
     }
 
     /// Fails for a file without tensors.
-    fn check_present(model: &Model) -> Result<()> {
+    fn check_has_tensors(model: &Model) -> Result<()> {
         NoTensors::of(model).map_or(Ok(()), |found| Err(Error::new(ErrorKind::Tensor, found)))
     }
 
@@ -135,8 +134,8 @@ impl<'m> Program<'m> {
         let tail = tail.map_or(nodes.len(), |section| section.nodes.start);
         let limits = Limits::of(&graph, false)?;
         let source_limits = SourceLimits::of(&graph)?;
-        let (rounded, graph) = (None, Arc::new(graph));
-        Ok(Self { model, graph, rounded, last_use, tail, limits, source_limits, source })
+        let (requantized, graph) = (None, Arc::new(graph));
+        Ok(Self { model, graph, requantized, last_use, tail, limits, source_limits, source })
     }
 
     /// Returns the origin of the graph.
@@ -154,12 +153,12 @@ impl<'m> Program<'m> {
         self.graph.has_source()
     }
 
-    /// Returns the length of each vector of the source; `None` if the source is tokens.
+    /// Returns the length of each source vector; `None` if the source is tokens or the model takes none.
     pub fn source_width(&self) -> Option<u64> {
         self.graph.source_width()
     }
 
-    /// Returns the maximum number of vectors of the source, if a table of positions limits it.
+    /// Returns the maximum number of source vectors, if a position table limits it.
     pub(crate) fn source_positions(&self) -> Option<u64> {
         match self.source_limits {
             Some(SourceLimits::Vectors(_, most)) => most,
@@ -167,7 +166,7 @@ impl<'m> Program<'m> {
         }
     }
 
-    /// Returns the number of tokens of the vocabulary, for both the text and a source of tokens.
+    /// Returns the vocabulary size that is valid for both the text and a source of tokens.
     pub fn vocabulary(&self) -> u64 {
         match self.source_limits {
             Some(SourceLimits::Tokens(source)) => self.limits.vocabulary.min(source.vocabulary),
@@ -180,13 +179,12 @@ impl<'m> Program<'m> {
         self.graph.output_kind()
     }
 
-    /// Returns the length of the output for each token.
+    /// Returns the number of output elements per token.
     pub fn output_len(&self) -> u64 {
         self.graph.nodes()[self.graph.output()].extent.length
     }
 
-    /// Fails if the files of the model changed since they were opened. Results are returned only after this
-    /// check.
+    /// Fails if the files of the model changed since they were opened. Call it before returning results.
     pub(crate) fn verify(&self) -> Result<()> {
         Ok(self.model.verify()?)
     }
@@ -196,51 +194,49 @@ impl<'m> Program<'m> {
         self.limits.check(text)
     }
 
-    /// Returns the number of tokens or vectors of a source. Fails for a source of the wrong kind or
-    /// length.
+    /// Returns the number of tokens or vectors of a source. Fails if its kind or length is wrong.
     pub(crate) fn check_source(&self, source: &Source<'_>) -> Result<usize> {
         self.source_limits.map_or(Ok(0), |limits| limits.check(source))
     }
 
-    /// Returns the peak number of elements per token in memory, up to the tail of the graph.
-    pub(crate) fn numbers(&self) -> u64 {
-        self.most_held(0..self.tail, 0)
+    /// Returns the peak number of elements in memory per token, up to the tail of the graph.
+    pub(crate) fn peak_elements(&self) -> u64 {
+        self.peak_elements_of(0..self.tail, 0)
     }
 
-    /// Returns the peak number of elements in memory for each token whose output is computed: the operands
-    /// and results of the tail of the graph.
-    pub(crate) fn numbers_of_output(&self) -> u64 {
-        self.most_held(self.tail..self.graph.nodes().len(), self.numbers_kept())
+    /// Returns the peak number of elements in memory per output token: the operands and results of the tail
+    /// of the graph.
+    pub(crate) fn peak_output_elements(&self) -> u64 {
+        self.peak_elements_of(self.tail..self.graph.nodes().len(), self.state_elements())
     }
 
-    /// Returns the number of elements per token that the tail of the graph needs from the blocks.
-    fn numbers_kept(&self) -> u64 {
+    /// Returns the number of elements per token that the tail of the graph takes from earlier nodes.
+    fn state_elements(&self) -> u64 {
         let nodes = self.graph.nodes();
         let taken = (0..self.tail).filter(|&number| self.last_use[number] >= self.tail);
         taken.fold(0u64, |sum, node| sum.saturating_add(nodes[node].extent.elements()))
     }
 
     /// Returns the size of the states of `tokens` tokens, in bytes.
-    pub(crate) fn memory_kept(&self, tokens: u64) -> u64 {
-        self.numbers_kept().saturating_mul(tokens).saturating_mul(4)
+    pub(crate) fn state_memory(&self, tokens: u64) -> u64 {
+        self.state_elements().saturating_mul(tokens).saturating_mul(4)
     }
 
-    /// Returns the peak number of elements per token while these nodes are computed, if `before` are in
-    /// memory at the beginning.
-    fn most_held(&self, range: Range<usize>, before: u64) -> u64 {
+    /// Returns the peak number of elements per token while these nodes are computed; `before` are in memory
+    /// at the beginning.
+    fn peak_elements_of(&self, range: Range<usize>, before: u64) -> u64 {
         let nodes = self.graph.nodes();
         let (mut held, mut most) = (before, before);
         for number in range {
             let node = &nodes[number];
-            // Temporary buffers: packed keys and values of attention, the results of a recurrence by
-            // head, the operands and results of experts in the order of the experts, and those of one
-            // head with its own matrix.
-            let arranged: u64 = match node.operation {
-                Operation::Pick(_) => arranged(nodes[node.inputs[1]].extent),
+            // Temporary buffers: packed keys and values of attention, results of a recurrence in
+            // head-major order, operands and results of experts in expert order, and of one head.
+            let temporary: u64 = match node.operation {
+                Operation::Pick(_) => packed_elements(nodes[node.inputs[1]].extent),
                 Operation::Attention(ref attention) => {
                     let both = node.inputs[1..3].iter();
-                    let both: u64 = both.map(|&input| arranged(nodes[input].extent)).sum();
-                    // Runs have the same, for one token of each run.
+                    let both: u64 = both.map(|&input| packed_elements(nodes[input].extent)).sum();
+                    // Runs have keys and values for one token of each run.
                     both + both.checked_div(attention.run).unwrap_or(0)
                 }
                 Operation::Recurrence(_) => node.extent.elements(),
@@ -257,7 +253,7 @@ impl<'m> Program<'m> {
                 _ => 0,
             };
             held = held.saturating_add(node.extent.elements());
-            most = most.max(held.saturating_add(arranged));
+            most = most.max(held.saturating_add(temporary));
             let mut inputs = node.inputs.clone();
             inputs.sort_unstable();
             inputs.dedup();
@@ -269,51 +265,52 @@ impl<'m> Program<'m> {
     }
 
     /// Returns the approximate memory for running `texts` texts at once, in bytes, without the model, if
-    /// neither a text nor its source is longer than `longest` tokens: the results of operations, the output
-    /// of all tokens of one text, the tables of rotary positions, the tiles of a matrix, the largest kernel,
-    /// the vectors of a source, and the scores of attention on each thread.
+    /// neither a text nor its source is longer than `longest` tokens. It includes the results of operations,
+    /// the output of all tokens of one text, rotation tables, the panels of a matrix, the largest kernel,
+    /// source vectors, and the attention scores on each thread.
     pub fn memory(&self, texts: u64, longest: u64, threads: u64) -> u64 {
         let states = self.memory_of_states(texts, longest, threads);
         states.saturating_add(self.memory_of_output(longest))
     }
 
-    /// Returns the memory for running texts without the output, in bytes: see [`memory`](Self::memory).
+    /// Returns the memory for running texts without the output, in bytes, like [`memory`](Self::memory).
     pub(crate) fn memory_of_states(&self, texts: u64, longest: u64, threads: u64) -> u64 {
         let tokens = texts.saturating_mul(longest);
-        // An indexer has the scores of a head, their sum over heads, and the sorted places.
+        // An indexer has the scores of a head, their sum over heads, and the sorted indices.
         let has_picks = self.graph.nodes().iter().any(|node| match &node.operation {
             Operation::Pick(_) => true,
-            // The scores of runs, those of tokens, and both together for the softmax.
+            // The scores of runs, the scores of tokens, and both concatenated for the softmax.
             Operation::Attention(attention) => attention.run > 0,
             _ => false,
         });
-        let rows = if has_picks { 3 * QUERIES } else { QUERIES };
+        let rows = if has_picks { 3 * QUERIES_PER_TASK } else { QUERIES_PER_TASK };
         let scores = longest.saturating_mul(4 * rows as u64).saturating_mul(threads);
-        // The result of attention to runs, before it is added to that of tokens.
-        let of_runs = self.graph.nodes().iter().filter_map(|node| match &node.operation {
+        // The result of attention to runs, before it is added to the result for tokens.
+        let run_results = self.graph.nodes().iter().filter_map(|node| match &node.operation {
             Operation::Attention(attention) if attention.run > 0 => {
                 Some(self.graph.nodes()[node.inputs[2]].extent.length)
             }
             _ => None,
         });
-        let of_runs = of_runs.max().unwrap_or(0).saturating_mul(4 * QUERIES as u64);
-        let scores = scores.saturating_add(of_runs.saturating_mul(threads));
-        let results = self.numbers().saturating_mul(tokens).saturating_mul(4);
+        let run_results =
+            run_results.max().unwrap_or(0).saturating_mul(4 * QUERIES_PER_TASK as u64);
+        let scores = scores.saturating_add(run_results.saturating_mul(threads));
+        let results = self.peak_elements().saturating_mul(tokens).saturating_mul(4);
         let rotated = self.graph.nodes().iter().filter_map(|node| match &node.operation {
             Operation::Rope(rope) => Some(rope.length),
             _ => None,
         });
         // A cosine and a sine for each pair of each position, and the YaRN mix of each pair.
-        let turns = rotated.max().unwrap_or(0).saturating_mul(4 * TURNS as u64);
-        let turns = turns.saturating_mul(longest.saturating_add(1));
-        // The state of a recurrence, for one head on each thread.
+        let rope_tables = rotated.max().unwrap_or(0).saturating_mul(4 * MAX_ROPE_TABLES as u64);
+        let rope_tables = rope_tables.saturating_mul(longest.saturating_add(1));
+        // The recurrent state of one head on each thread.
         let of_head = |node: &Node| {
             let heads = node.extent.parts.unwrap_or(1).max(1);
             self.graph.state_of(node) / heads
         };
-        let held = self.graph.nodes().iter().map(of_head).max().unwrap_or(0);
-        let held = held.saturating_mul(4).saturating_mul(threads);
-        // Kernels, decoded and packed; and the vectors of a source.
+        let state = self.graph.nodes().iter().map(of_head).max().unwrap_or(0);
+        let state = state.saturating_mul(4).saturating_mul(threads);
+        // Decoded and packed kernels, and source vectors.
         let of_kernel = |node: &Node| match node.operation {
             Operation::TapsLinear { kernel, .. } => {
                 let dimensions = self.graph.weights()[kernel].dimensions.iter();
@@ -323,26 +320,28 @@ impl<'m> Program<'m> {
         };
         let kernel = self.graph.nodes().iter().map(of_kernel).max().unwrap_or(0);
         let vectors = self.source_width().unwrap_or(0).saturating_mul(tokens).saturating_mul(4);
-        let held = held.saturating_add(kernel).saturating_add(vectors);
-        let sum = results.saturating_add(turns).saturating_add(scores).saturating_add(TILES);
-        sum.saturating_add(held)
+        let state = state.saturating_add(kernel).saturating_add(vectors);
+        let sum =
+            results.saturating_add(rope_tables).saturating_add(scores).saturating_add(TILE_BYTES);
+        sum.saturating_add(state)
     }
 
-    /// Returns the memory for the output of `tokens` tokens, in bytes, without the states and the tiles of
+    /// Returns the memory for the output of `tokens` tokens, in bytes, without the states and the panels of
     /// a matrix.
     pub(crate) fn memory_of_output(&self, tokens: u64) -> u64 {
-        self.numbers_of_output().saturating_mul(tokens).saturating_mul(4)
+        self.peak_output_elements().saturating_mul(tokens).saturating_mul(4)
     }
 }
 
-/// Returns the number of elements of a packed value: each part is padded to whole panels.
-fn arranged(extent: Extent) -> u64 {
+/// Returns the number of elements of a packed result: each part is padded to a multiple of the panel
+/// width.
+fn packed_elements(extent: Extent) -> u64 {
     let length = extent.length.next_multiple_of(Panels::WIDTH as u64);
     extent.parts.unwrap_or(1).saturating_mul(length)
 }
 
-/// Fails unless every tensor of the graph is in the file, with the expected dimensions and a type with a
-/// codec.
+/// Fails unless every tensor of the graph is in the file with the expected dimensions and a type that has
+/// a codec.
 fn check_tensors(model: &Model, graph: &Graph) -> Result<()> {
     for (number, weight) in graph.weights().iter().enumerate() {
         let wrong = |what: &str| {
@@ -353,9 +352,9 @@ fn check_tensors(model: &Model, graph: &Graph) -> Result<()> {
         let used = dimensions.iter().rposition(|&dimension| dimension != 1);
         let used = used.map_or(1, |last| last + 1).min(dimensions.len());
         let fits = dimensions[..used] == weight.dimensions[..]
-            || has_more_rows(dimensions, weight) && is_of_hashes(graph, number);
+            || has_more_rows(dimensions, weight) && is_indexed_by_hashes(graph, number);
         if !fits {
-            let (found, expected) = (shown(dimensions), shown(&weight.dimensions));
+            let (found, expected) = (shape_text(dimensions), shape_text(&weight.dimensions));
             return Err(wrong(&format!("shape {found}, expected {expected}")));
         }
         codec(tensor.ggml_type()).map_err(|error| wrong(&error.to_string()))?;
@@ -373,15 +372,15 @@ fn has_more_rows(dimensions: &[u64], weight: &Weight) -> bool {
     }
 }
 
-/// Returns `true` if a tensor is indexed only by hashes: it may have rows that no hash selects.
-fn is_of_hashes(graph: &Graph, weight: usize) -> bool {
+/// Returns `true` if a tensor is indexed only by n-gram hashes: it may have rows that no hash selects.
+fn is_indexed_by_hashes(graph: &Graph, weight: usize) -> bool {
     graph.nodes().iter().all(|node| {
         matches!(node.operation, Operation::HashedRows(_))
             || !node.operation.weights().contains(&weight)
     })
 }
 
-fn shown(dimensions: &[u64]) -> String {
+fn shape_text(dimensions: &[u64]) -> String {
     let shown: Vec<String> = dimensions.iter().map(u64::to_string).collect();
     format!("[{}]", shown.join(", "))
 }

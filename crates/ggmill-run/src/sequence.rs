@@ -1,4 +1,4 @@
-//! Operations along a text: rotary positions, convolutions, recurrences, pooling, hashed rows.
+//! Operations along the sequence: rotary embeddings, convolutions, recurrences, pooling, hashed n-grams.
 
 use core::f32::consts::PI;
 use core::ops::Range;
@@ -10,42 +10,43 @@ use rayon::iter::{
 };
 use rayon::slice::ParallelSliceMut as _;
 
-use crate::error::{Result, room};
+use crate::error::{Result, try_zeros};
 
-/// Cosines and sines of every position up to the longest text.
+/// The rotation table of a rotary embedding: cosines and sines for every position of the longest text.
 #[derive(Debug)]
-pub(crate) struct Turns {
-    /// For each position, the cosine of each pair.
+pub(crate) struct RopeTable {
+    /// A row per position, in it the cosine of each pair.
     cosines: Vec<f32>,
     sines: Vec<f32>,
     pairs: usize,
 }
 
-impl Turns {
+impl RopeTable {
     pub(crate) fn of(rope: &Rope, factors: Option<&[f32]>, positions: usize) -> Result<Self> {
         let pairs = (rope.length / 2) as usize;
         let step = libm::powf(rope.base, -2.0 / rope.length as f32);
-        let mixes = rope.yarn.map(|yarn| mixes(rope, yarn));
-        let (mut cosines, mut sines) = (room(pairs * positions)?, room(pairs * positions)?);
+        let mixes = rope.yarn.map(|yarn| yarn_mixes(rope, yarn));
+        let (mut cosines, mut sines) =
+            (try_zeros(pairs * positions)?, try_zeros(pairs * positions)?);
         let rows = cosines.chunks_exact_mut(pairs).zip(sines.chunks_exact_mut(pairs));
         for (position, (cosines, sines)) in rows.enumerate() {
-            // The angle is multiplied repeatedly in single precision, as in llama.cpp and others.
+            // The angle is multiplied by `step` repeatedly in single precision, as in llama.cpp.
             let mut angle = position as f32;
             for pair in 0..pairs {
                 let whole = angle / factors.map_or(1.0, |factors| factors[pair]);
                 let scaled = rope.scale * whole;
-                let turn = mixes
+                let rotation = mixes
                     .as_ref()
                     .map_or(scaled, |mixes| scaled * (1.0 - mixes[pair]) + whole * mixes[pair]);
-                cosines[pair] = libm::cosf(turn) * rope.magnitude;
-                sines[pair] = libm::sinf(turn) * rope.magnitude;
+                cosines[pair] = libm::cosf(rotation) * rope.magnitude;
+                sines[pair] = libm::sinf(rotation) * rope.magnitude;
                 angle *= step;
             }
         }
         Ok(Self { cosines, sines, pairs })
     }
 
-    /// Rotates the first numbers of each part by the position of its token.
+    /// Rotates the first `rope.length` elements of each part by the position of its token.
     pub(crate) fn rotate(&self, values: &mut [f32], extent: Extent, rope: &Rope, position: &[u32]) {
         let (width, length) = (extent.elements() as usize, extent.length as usize);
         let direction = if rope.back { -1.0 } else { 1.0 };
@@ -74,10 +75,10 @@ impl Turns {
     }
 }
 
-/// Returns the YaRN mix of each pair: the share of the angle that is not scaled.
-fn mixes(rope: &Rope, yarn: Yarn) -> Vec<f32> {
+/// Returns the YaRN ramp of each pair: the share of the unscaled angle (extrapolation).
+fn yarn_mixes(rope: &Rope, yarn: Yarn) -> Vec<f32> {
     let length = rope.length as f32;
-    // The pair that makes this number of turns within the context.
+    // The pair that rotates `turns` times within the original context.
     let pair_of = |turns: f32| {
         length * libm::logf(yarn.context / (turns * 2.0 * PI)) / (2.0 * libm::logf(rope.base))
     };
@@ -90,8 +91,14 @@ fn mixes(rope: &Rope, yarn: Yarn) -> Vec<f32> {
     (0..rope.length / 2).map(mix).collect()
 }
 
-/// Multiplies the numbers of each token by a number that grows with its place in the text.
-pub(crate) fn by_position(values: &mut [f32], width: usize, growth: Growth, positions: &[u32]) {
+/// Multiplies the elements of each token by a factor that grows with its position (attention temperature
+/// scaling).
+pub(crate) fn scale_by_position(
+    values: &mut [f32],
+    width: usize,
+    growth: Growth,
+    positions: &[u32],
+) {
     let rows = values.par_chunks_mut(width.max(1)).zip(positions.par_iter());
     rows.for_each(|(row, &position)| {
         let steps = ((position as f32 + growth.offset) / growth.length).floor();
@@ -102,8 +109,8 @@ pub(crate) fn by_position(values: &mut [f32], width: usize, growth: Growth, posi
     });
 }
 
-/// Copies the values of the previous token, or of the next one if `ahead`. The first token of a text, or
-/// the last, gets 0.
+/// Copies the elements of the previous token, or of the next one if `ahead`. A token without such a
+/// neighbor gets zeros.
 pub(crate) fn shift(
     values: &[f32],
     width: usize,
@@ -123,8 +130,8 @@ pub(crate) fn shift(
     }
 }
 
-/// Causal depthwise convolution along a text: for each channel the sum of its last values, `dilation`
-/// tokens apart and oldest first, each multiplied by a tap, then the bias.
+/// Computes a causal depthwise convolution along each text, then adds a bias. `kernel` has a row of taps
+/// per channel, the tap of the current token last; `dilation` is the distance of taps in tokens.
 pub(crate) fn convolution(
     values: &[f32],
     width: usize,
@@ -136,7 +143,7 @@ pub(crate) fn convolution(
     let taps = kernel.len() / width.max(1);
     let rows = out.par_chunks_mut(width.max(1)).zip(positions.par_iter()).enumerate();
     rows.for_each(|(token, (out, &position))| {
-        // The text begins within the taps.
+        // Taps before the beginning of the text are skipped.
         let first = taps.saturating_sub(position as usize / dilation + 1);
         out.fill(0.0);
         for tap in first..taps {
@@ -153,19 +160,20 @@ pub(crate) fn convolution(
     });
 }
 
-/// The operands of a recurrence: values of all tokens, each with its extent.
+/// The operands of a recurrence, for all tokens, each with its extent.
 pub(crate) struct Operands<'a> {
     pub(crate) queries: (&'a [f32], Extent),
     pub(crate) keys: (&'a [f32], Extent),
     pub(crate) values: (&'a [f32], Extent),
     pub(crate) decays: (&'a [f32], Extent),
-    /// The vectors that the state is read with, and those that the result is added with.
-    pub(crate) moves: Option<[(&'a [f32], Extent); 2]>,
+    /// The `read` and `write` vectors of the delta rule, which adds `write ⊗ (stateᵀ · read)` to the state.
+    pub(crate) delta: Option<[(&'a [f32], Extent); 2]>,
+    /// Decay rates per head and key element: the state is multiplied by `exp(decay · rate)`.
     pub(crate) rates: Option<&'a [f32]>,
 }
 
-/// Computes a linear recurrence over all texts, the heads of a text in parallel. The results are written
-/// by head into `by_head`, and from there by token into `out`.
+/// Computes a linear recurrence over all texts, the heads of a text in parallel. `by_head` is a buffer of
+/// the size of `out` for the results in head-major order.
 pub(crate) fn recurrence(
     options: Recurrence,
     operands: &Operands<'_>,
@@ -192,6 +200,7 @@ pub(crate) fn recurrence(
     Ok(())
 }
 
+/// A head of a recurrence.
 struct Head<'a> {
     options: Recurrence,
     operands: &'a Operands<'a>,
@@ -200,29 +209,30 @@ struct Head<'a> {
 }
 
 impl Head<'_> {
-    /// Returns the values of this head, or of the group that it belongs to.
+    /// Returns the vector of this head, or of the group that it belongs to.
     fn of<'v>(&self, (values, extent): (&'v [f32], Extent), token: usize) -> &'v [f32] {
         let (parts, length) = (extent.parts.unwrap_or(1) as usize, extent.length as usize);
         let part = self.number * parts / self.heads;
         &values[(token * parts + part) * length..][..length]
     }
 
+    /// Runs the recurrence over a text; `out` gets a vector per token.
     fn run(&self, text: Range<usize>, out: &mut [f32]) -> Result<()> {
         let operands = self.operands;
         let keys = operands.keys.1.length as usize;
         let length = operands.values.1.length as usize;
-        // A row for each element of a key, so that the elements of a value are contiguous.
-        let mut state = room(keys * length)?;
-        let mut read = room(length)?;
+        // A row per key element, so that the elements of a value are contiguous.
+        let mut state = try_zeros(keys * length)?;
+        let mut read = try_zeros(length)?;
         for (token, out) in text.zip(out.chunks_exact_mut(length)) {
             let query = self.of(operands.queries, token);
-            if self.options.before {
-                product(&state, query, out);
+            if self.options.output_before_update {
+                weighted_row_sum(&state, query, out);
             }
-            let moves = operands.moves.map(|moves| moves.map(|values| self.of(values, token)));
-            let [from, to] = moves.unwrap_or([&[]; 2]);
-            if !from.is_empty() {
-                product(&state, from, &mut read);
+            let delta = operands.delta.map(|delta| delta.map(|values| self.of(values, token)));
+            let [read_vector, write_vector] = delta.unwrap_or([&[]; 2]);
+            if !read_vector.is_empty() {
+                weighted_row_sum(&state, read_vector, &mut read);
             }
             let key = self.of(operands.keys, token);
             let value = self.of(operands.values, token);
@@ -234,10 +244,10 @@ impl Head<'_> {
                     None => single,
                 };
                 let key = key[place];
-                match to.get(place) {
-                    Some(to) => {
+                match write_vector.get(place) {
+                    Some(write) => {
                         for ((state, value), read) in row.iter_mut().zip(value).zip(&read) {
-                            *state = *state * decay + to * read + key * value;
+                            *state = *state * decay + write * read + key * value;
                         }
                     }
                     None => {
@@ -247,16 +257,16 @@ impl Head<'_> {
                     }
                 }
             }
-            if !self.options.before {
-                product(&state, query, out);
+            if !self.options.output_before_update {
+                weighted_row_sum(&state, query, out);
             }
         }
         Ok(())
     }
 }
 
-/// Writes the sum of the rows of a state, each multiplied by its element of `by`, in order.
-fn product(state: &[f32], by: &[f32], out: &mut [f32]) {
+/// Writes `stateᵀ · by`: the sum of the rows of a state, each multiplied by its element of `by`.
+fn weighted_row_sum(state: &[f32], by: &[f32], out: &mut [f32]) {
     out.fill(0.0);
     for (row, by) in state.chunks_exact(out.len()).zip(by) {
         for (out, value) in out.iter_mut().zip(row) {
@@ -265,9 +275,10 @@ fn product(state: &[f32], by: &[f32], out: &mut [f32]) {
     }
 }
 
-/// Pools runs of tokens: for the first token of each whole run and each channel, the sum of the values of
-/// the run's tokens weighted by the softmax of their scores. If values have several parts, the last one
-/// belongs to the run, the one before it to the previous run, and so on. Other tokens get 0.
+/// Pools runs of `run` tokens: writes, at the first token of each complete run, the sum of the values of
+/// the run's tokens weighted by the softmax of their scores, per channel. Other tokens get zeros. If
+/// values have several parts, the last part is used for tokens of the run itself, the part before it for
+/// tokens of the previous run, and so on: runs overlap.
 pub(crate) fn pool(
     isa: Isa,
     [values, scores]: [&[f32]; 2],
@@ -283,12 +294,12 @@ pub(crate) fn pool(
     for text in texts {
         let (out, others) = rest.split_at_mut(text.len() * width);
         rest = others;
-        // `par_chunks_exact_mut` leaves out an incomplete run at the end.
+        // `par_chunks_exact_mut` skips an incomplete run at the end.
         let size = run.saturating_mul(width).max(1);
         out.par_chunks_exact_mut(size).enumerate().for_each_init(
             Vec::new,
             |shares, (number, out)| {
-                // Runs before the beginning of the text are left out.
+                // Runs before the beginning of the text are skipped.
                 let first = (number + 1).saturating_sub(parts);
                 let taken = (first..=number).flat_map(|of| {
                     let part = parts - 1 - (number - of);
@@ -308,21 +319,21 @@ pub(crate) fn pool(
     }
 }
 
-/// Returns the row of each hash of the last tokens, for each token of each text.
-pub(crate) fn hashes(
+/// Returns the table row of each n-gram hash, for each token of each text.
+pub(crate) fn hashed_row_numbers(
     hashed: &HashedRows,
     tokens: &[u32],
     texts: &[Range<usize>],
 ) -> Result<Vec<u64>> {
     let count = hashed.sizes.len();
-    let of_each = (count / hashed.multipliers.len().saturating_sub(1).max(1)).max(1);
-    let mut rows = room(tokens.len() * count)?;
+    let hashes_per_length = (count / hashed.multipliers.len().saturating_sub(1).max(1)).max(1);
+    let mut rows = try_zeros(tokens.len() * count)?;
     let mut rest = rows.chunks_exact_mut(count.max(1));
     for text in texts {
         let text = &tokens[text.clone()];
         for (place, rows) in rest.by_ref().take(text.len()).enumerate() {
-            // Backwards, an end-of-text token is followed only by end-of-text tokens, as is the
-            // beginning of the text.
+            // The n-gram does not extend beyond an end-of-text token or the beginning of the text: both are
+            // padded with end-of-text tokens.
             let before = text[..place].iter().rev().map(|&token| u64::from(token));
             let before = before.take_while(|&token| token != hashed.end);
             let before = before.chain(core::iter::repeat(hashed.end));
@@ -333,8 +344,9 @@ pub(crate) fn hashes(
             let mut hash = products.next().unwrap_or(0);
             for (number, product) in products.enumerate() {
                 hash ^= product;
-                let of_this = number * of_each..((number + 1) * of_each).min(count);
-                for place in of_this {
+                let hashes_of_length =
+                    number * hashes_per_length..((number + 1) * hashes_per_length).min(count);
+                for place in hashes_of_length {
                     rows[place] = hash % hashed.sizes[place].max(1) + hashed.offsets[place];
                 }
             }

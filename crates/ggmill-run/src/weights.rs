@@ -1,4 +1,4 @@
-//! Decodes the weights of a model, some rows at a time, and rounds one to another type.
+//! Decodes the weights of a model a few rows at a time, and requantizes one of them to another type.
 
 use std::sync::Arc;
 
@@ -6,18 +6,18 @@ use ggmill_core::{BlockLayout, GgmlType, Tensor};
 use ggmill_quant::{Isa, Panel, codec, codec_with};
 use rayon::iter::{IndexedParallelIterator as _, IntoParallelIterator as _, ParallelIterator as _};
 
-use crate::error::{Error, ErrorKind, Result, room};
-use crate::matrix::{ROWS, Tiles};
+use crate::error::{Error, ErrorKind, Result, try_zeros};
+use crate::matrix::{PANEL_ROWS, Tiles};
 use crate::program::Program;
 
-/// Buffers for encoded and decoded rows, which are reused.
+/// Reusable buffers for encoded and decoded rows.
 #[derive(Default)]
-struct Decoded {
+struct RowBuffers {
     blocks: Vec<u8>,
     values: Vec<f32>,
 }
 
-/// Resizes a vector; existing elements keep their values. Fails if there is too little memory.
+/// Resizes a vector; existing elements keep their values. Fails if there is not enough memory.
 fn set_len<T: Copy + Default>(values: &mut Vec<T>, len: usize) -> Result<()> {
     let more = len.saturating_sub(values.len());
     values.try_reserve_exact(more).map_err(|_| Error::memory(len))?;
@@ -31,9 +31,9 @@ impl Program<'_> {
         Ok(self.model.tensor(name)?)
     }
 
-    /// Decodes rows of a weight. Rows are numbered over all dimensions but the first.
+    /// Decodes `count` rows of a weight. Rows are numbered over all dimensions but the first.
     pub(crate) fn rows(&self, weight: usize, first: usize, count: usize) -> Result<Vec<f32>> {
-        let mut decoded = Decoded::default();
+        let mut decoded = RowBuffers::default();
         self.rows_into(Isa::best(), weight, first, count, &mut decoded)?;
         Ok(decoded.values)
     }
@@ -44,7 +44,7 @@ impl Program<'_> {
         weight: usize,
         first: usize,
         count: usize,
-        decoded: &mut Decoded,
+        decoded: &mut RowBuffers,
     ) -> Result<()> {
         let tensor = self.tensor(weight)?;
         let row_len = self.row_len(weight);
@@ -54,23 +54,26 @@ impl Program<'_> {
         let (elements, bytes) = (layout.elements as usize, layout.bytes as usize);
         let row_size = row_len / elements * bytes;
         if !row_len.is_multiple_of(elements) {
-            // A row can begin within a block, so the whole tensor is decoded.
-            decoded.values = self.rows_within_blocks(&tensor, weight, first, count)?;
+            // Rows can begin within a block, so the whole tensor is decoded.
+            decoded.values = self.rows_across_blocks(&tensor, weight, first, count)?;
             return Ok(());
         }
-        let Decoded { blocks, values } = decoded;
+        let RowBuffers { blocks, values } = decoded;
         set_len(blocks, row_size * count)?;
         self.model.read(&tensor, (row_size * first) as u64, blocks)?;
         set_len(values, row_len * count)?;
         codec_with(tensor.ggml_type(), isa)?.dequantize(blocks, values)?;
         self.check_finite(weight, first, values)?;
-        if let Some(rounded) = self.rounded.as_ref().filter(|rounded| rounded.weight == weight) {
-            rounded.round(self.dimension(weight, 1), first, row_len, values)?;
+        if let Some(requantized) =
+            self.requantized.as_ref().filter(|requantized| requantized.weight == weight)
+        {
+            requantized.requantize_rows(self.dimension(weight, 1), first, row_len, values)?;
         }
         Ok(())
     }
 
-    fn rows_within_blocks(
+    /// Decodes a whole tensor and returns some of its rows.
+    fn rows_across_blocks(
         &self,
         tensor: &Tensor<'_>,
         weight: usize,
@@ -84,23 +87,24 @@ impl Program<'_> {
         Ok(values)
     }
 
-    /// Decodes a whole weight. For small weights only.
-    pub(crate) fn whole(&self, weight: usize) -> Result<Vec<f32>> {
+    /// Decodes all elements of a weight. Use it for small weights only.
+    pub(crate) fn decode_weight(&self, weight: usize) -> Result<Vec<f32>> {
         let rows = self.graph.weights()[weight].dimensions[1..].iter().product::<u64>();
         self.rows(weight, 0, rows as usize)
     }
 
-    /// Returns the first dimension.
+    /// Returns the row length of a weight: its first dimension.
     pub(crate) fn row_len(&self, weight: usize) -> usize {
         self.graph.weights()[weight].dimensions.first().map_or(1, |&len| len as usize)
     }
 
+    /// Fails for an infinite or NaN element of decoded rows.
     fn check_finite(&self, weight: usize, first: usize, values: &[f32]) -> Result<()> {
-        // Without branches, so that the compiler vectorizes it.
-        let sum = values
+        // The fold has no branch, so that the compiler vectorizes it.
+        let all_finite = values
             .chunks(64)
             .all(|values| values.iter().fold(true, |all, value| all & value.is_finite()));
-        if sum {
+        if all_finite {
             return Ok(());
         }
         let place = values.iter().position(|value| !value.is_finite()).unwrap_or(0);
@@ -111,8 +115,8 @@ impl Program<'_> {
         Err(Error::new(ErrorKind::NotFinite, message))
     }
 
-    /// Decodes rows of a matrix and packs them into panels, on several threads.
-    pub(crate) fn decode(
+    /// Decodes rows of a matrix in parallel and packs them into panels.
+    pub(crate) fn decode_panels(
         &self,
         tiles: &mut Tiles,
         weight: usize,
@@ -121,27 +125,27 @@ impl Program<'_> {
     ) -> Result<()> {
         let isa = tiles.isa;
         let panels: Vec<Panel<'_>> = tiles.panels.parts(count, self.row_len(weight))?.collect();
-        let decode = |decoded: &mut Decoded, (number, panel): (usize, Panel<'_>)| {
-            self.rows_into(isa, weight, first + number * ROWS, panel.rows(), decoded)?;
+        let decode = |decoded: &mut RowBuffers, (number, panel): (usize, Panel<'_>)| {
+            self.rows_into(isa, weight, first + number * PANEL_ROWS, panel.rows(), decoded)?;
             Ok(panel.pack(isa, &decoded.values)?)
         };
-        panels.into_par_iter().enumerate().try_for_each_init(Decoded::default, decode)
+        panels.into_par_iter().enumerate().try_for_each_init(RowBuffers::default, decode)
     }
 }
 
 /// A weight that is quantized to a type and decoded again whenever it is read.
 #[derive(Clone, Debug)]
-pub(crate) struct Rounded {
-    /// The number of the weight in the graph.
+pub(crate) struct Requantized {
+    /// The index of the weight in the graph.
     pub(crate) weight: usize,
     pub(crate) ggml_type: GgmlType,
-    /// The importance of each column: a row for each matrix of the tensor.
+    /// Importance weights: a row per matrix of the tensor, in it a number per column.
     pub(crate) importance: Option<Arc<Vec<f32>>>,
 }
 
-impl Rounded {
-    /// Rounds the rows from `first` on; `height` is the number of rows of a matrix.
-    pub(crate) fn round(
+impl Requantized {
+    /// Quantizes and decodes the rows from `first` on; `height` is the number of rows per matrix.
+    pub(crate) fn requantize_rows(
         &self,
         height: usize,
         first: usize,
@@ -164,12 +168,12 @@ impl Rounded {
 }
 
 impl<'m> Program<'m> {
-    /// Returns the program with one tensor rounded to another type; `None` if the graph does not use the
-    /// tensor.
+    /// Returns the program with one tensor requantized to another type; `None` if the graph does not use
+    /// the tensor.
     ///
-    /// Fails if the rows of the tensor are not whole blocks of the type, if the type cannot be encoded or
-    /// needs an importance that is missing, and if the importance has the wrong length.
-    pub(crate) fn rounded(
+    /// Fails if the row length is not a multiple of the type's block size, if the type cannot be encoded
+    /// or requires importance weights that are missing, and if their number is wrong.
+    pub(crate) fn with_requantized(
         &self,
         tensor: &str,
         ggml_type: GgmlType,
@@ -184,10 +188,12 @@ impl<'m> Program<'m> {
         };
         let row_len = self.row_len(weight);
         let source = self.model.tensor(tensor)?.ggml_type();
-        for holds in [ggml_type, source] {
-            let whole = |layout: BlockLayout| row_len.is_multiple_of(layout.elements as usize);
-            if !holds.layout().is_some_and(whole) {
-                return Err(wrong(format!("rows of {row_len} are not whole blocks of {holds}")));
+        for block_type in [ggml_type, source] {
+            let divides = |layout: BlockLayout| row_len.is_multiple_of(layout.elements as usize);
+            if !block_type.layout().is_some_and(divides) {
+                return Err(wrong(format!(
+                    "the row length {row_len} is not a multiple of the block size of {block_type}"
+                )));
             }
         }
         let matrices = weights[weight].dimensions.iter().skip(2).product::<u64>();
@@ -195,21 +201,23 @@ impl<'m> Program<'m> {
         if let Some(found) = importance.map(|all| all.len()).filter(|&found| found != wanted) {
             return Err(wrong(format!("{found} importance weights, expected {wanted}")));
         }
-        let rounded = Rounded { weight, ggml_type, importance: importance.map(Arc::clone) };
-        // The types that cannot be encoded refuse every row, also one of zeros.
-        let mut zeros = room(row_len)?;
-        rounded.round(1, 0, row_len, &mut zeros).map_err(|error| wrong(error.to_string()))?;
+        let requantized = Requantized { weight, ggml_type, importance: importance.map(Arc::clone) };
+        // A type that cannot be encoded fails for every row, so a row of zeros is enough.
+        let mut zeros = try_zeros(row_len)?;
+        requantized
+            .requantize_rows(1, 0, row_len, &mut zeros)
+            .map_err(|error| wrong(error.to_string()))?;
         let mut program = self.clone();
-        program.rounded = Some(rounded);
+        program.requantized = Some(requantized);
         Ok(Some(program))
     }
 
     /// Returns the first node whose result can differ from that of the unmodified program.
     pub(crate) fn first_difference(&self) -> usize {
         let nodes = self.graph.nodes();
-        let takes = |rounded: &Rounded| {
-            nodes.iter().position(|node| node.operation.weights().contains(&rounded.weight))
+        let uses_weight = |requantized: &Requantized| {
+            nodes.iter().position(|node| node.operation.weights().contains(&requantized.weight))
         };
-        self.rounded.as_ref().and_then(takes).unwrap_or(nodes.len())
+        self.requantized.as_ref().and_then(uses_weight).unwrap_or(nodes.len())
     }
 }

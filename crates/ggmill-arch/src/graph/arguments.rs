@@ -1,26 +1,26 @@
-//! What the terms of a step are, and what operations take of them.
+//! Values while a graph is built, and the arguments of operations.
 
 use super::{Arithmetic, Output, Rows};
-use crate::expression::{Operator, Outcome};
+use crate::language::expression::{Operator, Outcome};
 use crate::value::ParameterValue;
 
-/// What a term is when a graph is made.
+/// A value while a graph is built.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
-    /// A number, a text or so.
+    /// A number, text or list that is known before the model runs.
     Known(ParameterValue),
     /// The result of a node.
     Tensor(usize),
-    /// The result of a node that is places, not numbers.
+    /// The result of a node that is expert indices.
     Choice(usize),
-    /// The result of a node that is tokens of the text.
+    /// The result of a node that is selected tokens.
     Picks(usize),
-    /// Tensors of the model whose names begin so.
+    /// The tensors of the model whose names have this prefix.
     Weight(String),
-    /// What the graph is given, by its place among such.
+    /// An input of the graph, by index.
     Input(usize),
     List(Vec<Self>),
-    /// The result of a graph.
+    /// The output of a graph.
     Output(usize, Output),
 }
 
@@ -38,7 +38,7 @@ impl Value {
         }
     }
 
-    /// The number, text or so.
+    /// Returns the known value. Fails for the result of a node and for a tensor.
     pub(super) fn known(self) -> Outcome<ParameterValue> {
         match self {
             Self::Known(value) => Ok(value),
@@ -59,11 +59,12 @@ impl Value {
     }
 }
 
-/// Lists within each other, and the values of a list with all within it.
+/// The maximum nesting depth of lists.
 const MAX_LISTS: usize = 8;
+/// The maximum number of values of a list, including nested ones.
 const MAX_VALUES: usize = 1 << 16;
 
-/// Returns how many values a list has with all within it, or bytes a text, and how deep it is.
+/// Returns the number of values of a list, including nested ones, or of bytes of a text; and its depth.
 pub(super) fn measure(value: &Value) -> (usize, usize) {
     fn known(value: &ParameterValue) -> (usize, usize) {
         match value {
@@ -86,8 +87,8 @@ pub(super) fn measure(value: &Value) -> (usize, usize) {
     }
 }
 
-/// Fails for a list of too many values or levels, or a text of too many bytes: sums of lists and texts
-/// could double with every statement. Returns how many values there are.
+/// Returns the number of values of a list. Fails if it is too large or too deep, or if a text is too
+/// long: concatenation could double them with every statement.
 pub(super) fn bounded(value: &Value) -> Outcome<usize> {
     let (all, depth) = measure(value);
     if all > MAX_VALUES || depth > MAX_LISTS {
@@ -98,7 +99,7 @@ pub(super) fn bounded(value: &Value) -> Outcome<usize> {
     Ok(all)
 }
 
-/// The arguments and options of an operation.
+/// The remaining arguments and options of an operation.
 pub(super) struct Argument<'a> {
     given: std::vec::IntoIter<Value>,
     options: Vec<(&'a str, Value)>,
@@ -109,11 +110,12 @@ impl<'a> Argument<'a> {
         Self { given: given.into_iter(), options }
     }
 
+    /// Takes the next argument.
     pub(super) fn next(&mut self) -> Outcome<Value> {
         self.given.next().ok_or_else(|| "takes more arguments".into())
     }
 
-    /// The result of a node.
+    /// Takes the result of a node.
     pub(super) fn tensor(&mut self) -> Outcome<usize> {
         match self.next()? {
             Value::Tensor(node) => Ok(node),
@@ -122,7 +124,7 @@ impl<'a> Argument<'a> {
         }
     }
 
-    /// Places that `top` or `choice` gave.
+    /// Takes expert indices, the result of `top` or `choice`.
     pub(super) fn choice(&mut self) -> Outcome<usize> {
         match self.next()? {
             Value::Choice(node) => Ok(node),
@@ -130,7 +132,7 @@ impl<'a> Argument<'a> {
         }
     }
 
-    /// The result of a node, or nothing.
+    /// Takes the result of a node, or `none`.
     pub(super) fn optional_tensor(&mut self) -> Outcome<Option<usize>> {
         match self.next()? {
             Value::Tensor(node) => Ok(Some(node)),
@@ -148,17 +150,17 @@ impl<'a> Argument<'a> {
         }
     }
 
-    /// Numbers in a list.
+    /// Takes a list of numbers.
     pub(super) fn numbers(&mut self) -> Outcome<Vec<f32>> {
         self.list()?.into_iter().map(|value| number(&value.known()?)).collect()
     }
 
-    /// Integers in a list.
+    /// Takes a list of integers.
     pub(super) fn wholes(&mut self) -> Outcome<Vec<u64>> {
         self.list()?.into_iter().map(|value| whole(&value.known()?)).collect()
     }
 
-    /// Tokens that `pick` gave, where the option is given.
+    /// Takes selected tokens, the result of `pick`, if the option is given.
     pub(super) fn picks_option(&mut self, name: &str) -> Outcome<Option<usize>> {
         match self.option(name) {
             None => Ok(None),
@@ -167,7 +169,7 @@ impl<'a> Argument<'a> {
         }
     }
 
-    /// The beginning of the names of tensors.
+    /// Takes the prefix of tensor names.
     pub(super) fn weight(&mut self) -> Outcome<String> {
         match self.next()? {
             Value::Weight(name) => Ok(name),
@@ -175,12 +177,12 @@ impl<'a> Argument<'a> {
         }
     }
 
-    /// The beginning of the names of tensors, or nothing.
+    /// Takes the prefix of tensor names, or `none`.
     pub(super) fn optional_weight(&mut self) -> Outcome<Option<String>> {
         optional_weight(self.next()?)
     }
 
-    /// Which rows of a table.
+    /// Takes the row selection of a table.
     pub(super) fn rows(&mut self) -> Outcome<Rows> {
         match self.next()? {
             Value::Input(0) => Ok(Rows::Tokens),
@@ -199,7 +201,7 @@ impl<'a> Argument<'a> {
 
     pub(super) fn text(&mut self) -> Outcome<ParameterValue> {
         match self.next()? {
-            // In a file, where every text is taken for the name of a tensor.
+            // In a file, every text is parsed as a tensor name.
             Value::Weight(text) => Ok(ParameterValue::Str(text.into())),
             other => other.known(),
         }
@@ -219,12 +221,12 @@ impl<'a> Argument<'a> {
         self.option(name).map_or(Ok(0), |value| whole(&value.known()?))
     }
 
-    /// A number where the option is given: 0 is one.
+    /// Takes an integer, if the option is given; 0 differs from no option.
     pub(super) fn optional_whole(&mut self, name: &str) -> Outcome<Option<u64>> {
         self.option(name).map(|value| whole(&value.known()?)).transpose()
     }
 
-    /// The result of a node where the option is given.
+    /// Takes the result of a node, if the option is given.
     pub(super) fn tensor_option(&mut self, name: &str) -> Outcome<Option<usize>> {
         match self.option(name) {
             None => Ok(None),
@@ -245,7 +247,7 @@ impl<'a> Argument<'a> {
         self.option(name).map_or(Ok(None), optional_weight)
     }
 
-    /// So many numbers, or nothing.
+    /// Takes a list of `N` numbers, if the option is given.
     pub(super) fn numbers_option<const N: usize>(
         &mut self,
         name: &str,
@@ -272,7 +274,7 @@ fn whole(value: &ParameterValue) -> Outcome<u64> {
     value.as_u64().ok_or_else(|| format!("takes an integer of at least 0, found {value}"))
 }
 
-/// A number in the precision of graphs.
+/// Converts a value to a single-precision number. Fails if it is not finite.
 pub(super) fn number(value: &ParameterValue) -> Outcome<f32> {
     #[expect(clippy::cast_possible_truncation, reason = "graphs compute in single precision")]
     let single = value.as_f64().map(|number| number as f32);
@@ -281,7 +283,7 @@ pub(super) fn number(value: &ParameterValue) -> Outcome<f32> {
         .ok_or_else(|| format!("takes a single-precision number, found {value}"))
 }
 
-/// The operator between tensors.
+/// Converts an operator to one between tensors.
 pub(super) fn arithmetic(operator: Operator) -> Outcome<Arithmetic> {
     match operator {
         Operator::Add => Ok(Arithmetic::Add),

@@ -1,9 +1,9 @@
-//! What attention takes.
+//! Builds attention nodes from arguments and options.
 
 use super::arguments::{Argument, Value};
 use super::build::Builder;
 use super::{Attention, Buckets, Extent, Operation};
-use crate::expression::Outcome;
+use crate::language::expression::Outcome;
 
 impl Builder<'_> {
     pub(super) fn attention(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
@@ -78,7 +78,7 @@ impl Builder<'_> {
         self.push(Operation::Attention(attention), inputs, Extent::run(length))
     }
 
-    /// How long the runs are that are attended to besides, and the keys and values that they have.
+    /// Returns the run length, and the nodes of pooled keys and values, if the options are given.
     fn runs(
         &mut self,
         given: &mut Argument<'_>,
@@ -103,8 +103,8 @@ impl Builder<'_> {
         }
     }
 
-    /// What is added to scores by distance: at least two buckets for each direction, the last of
-    /// which begins behind those of a single distance.
+    /// Returns the relative position buckets, if the options are given. At least two buckets per
+    /// direction, and a distance above their number, are required.
     fn buckets(&mut self, given: &mut Argument<'_>, queries: Extent) -> Outcome<Option<Buckets>> {
         let distance = given.optional_whole("distance")?;
         let Some(name) = given.weight_option("buckets")? else {

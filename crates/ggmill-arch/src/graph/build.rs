@@ -1,4 +1,4 @@
-//! The graph of one model: steps carried out on values that are not known yet, but for their extent.
+//! Builds the graph of one model: evaluates steps on values of which only the extent is known.
 
 use core::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -8,35 +8,38 @@ use super::shape::Dimensions;
 use super::weights::{Source, Weights};
 use super::{Extent, Graph, Node, Operation, Output, Rows, Section};
 use crate::error::{Error, Result, quoted};
-use crate::expression::{Binding, Function, Node as Term, Operator, Outcome, Scope};
+use crate::language::expression::{Binding, Function, Node as Term, Operator, Outcome, Scope};
+use crate::language::steps::{INPUTS, OUTPUTS, is_operation};
 use crate::limits::MAX_NODES;
-use crate::steps::{INPUTS, OUTPUTS, is_operation};
 use crate::value::ParameterValue;
 
-/// Which sides of conditions were taken.
+/// Which branches of conditions the checked models have taken.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
-    /// The conditions, by what tells them apart.
+    /// The conditions with their branches.
     pub(super) sides: RefCell<BTreeMap<Condition, Sides>>,
-    /// The assertions that held in the last model.
+    /// The number of assertions that held in the last model.
     pub(super) held: Cell<usize>,
 }
 
-/// A condition: the place of its function, and its text. The same condition in several places of a
+/// A condition: the offset of its function, and its text. The same condition at several places in a
 /// function is one.
 pub(super) type Condition = (usize, String);
 
-/// A condition, and which of its sides were taken.
+/// The branches of a condition that were taken.
 #[derive(Clone, Debug)]
 pub(super) struct Sides {
+    /// The location and text of the condition.
     pub(super) step: String,
+    /// If true, it held in some model.
     pub(super) holds: bool,
+    /// If true, it did not hold in some model.
     pub(super) fails: bool,
-    /// Whether it depends on nothing but which tensors there are.
+    /// If true, it depends only on which tensors the model has.
     pub(super) of_tensors: bool,
 }
 
-/// The graph of the steps of a file, whose tensors have these dimensions; it has no sections yet.
+/// Builds the graph of the steps of a file with tensors of these dimensions. It has no sections yet.
 pub(super) fn of_bindings(
     steps: &[(&str, Binding)],
     dimensions: &Dimensions<'_>,
@@ -55,7 +58,7 @@ pub(super) fn of_bindings(
     builder.finish(Vec::new())
 }
 
-/// Adds a section, or lengthens the last where both are outside of loops.
+/// Appends a section, or extends the last one if both are outside of loops.
 pub(super) fn add(sections: &mut Vec<Section>, block: Option<u64>, nodes: core::ops::Range<usize>) {
     if nodes.is_empty() {
         return;
@@ -66,6 +69,7 @@ pub(super) fn add(sections: &mut Vec<Section>, block: Option<u64>, nodes: core::
     }
 }
 
+/// The state of building a graph.
 pub(super) struct Builder<'a> {
     scope: Scope<'a>,
     pub(super) weights: Weights<'a>,
@@ -85,7 +89,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The graph of the steps that were carried out.
+    /// Returns the graph of the evaluated steps.
     pub(super) fn finish(self, sections: Vec<Section>) -> Result<Graph> {
         let outputs = [(OUTPUTS[0], Output::Logits), (OUTPUTS[1], Output::Embedding)];
         let found = outputs.into_iter().find_map(|(name, kind)| match self.values.get(name) {
@@ -141,7 +145,7 @@ impl<'a> Builder<'a> {
         self.nodes.len()
     }
 
-    /// Takes steps from what is left for the model.
+    /// Subtracts from the step budget of the model.
     pub(super) fn spend(&self, steps: usize) -> Outcome<()> {
         self.scope.spend(steps)
     }
@@ -151,6 +155,7 @@ impl<'a> Builder<'a> {
         self.scope.value(name)
     }
 
+    /// Applies a function to known values.
     pub(super) fn of_values(
         &self,
         function: Function,
@@ -163,12 +168,12 @@ impl<'a> Builder<'a> {
         self.values.insert(name.into(), value);
     }
 
-    /// Returns whether the model has the tensor, or one that it is tied to.
+    /// Returns `true` if the model has the tensor, or the tensor that it is tied to.
     pub(super) fn finds(&mut self, name: &str) -> bool {
         self.weights.find(name).is_some()
     }
 
-    /// Returns a value as a message shows it.
+    /// Formats a value for messages.
     pub(super) fn shown(&self, value: &Value) -> String {
         match value {
             Value::Known(value) => value.to_string(),
@@ -181,7 +186,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Records which side of a condition was taken.
+    /// Records which branch of a condition was taken.
     pub(super) fn record(
         &self,
         condition: impl FnOnce() -> (Condition, String),
@@ -201,14 +206,14 @@ impl<'a> Builder<'a> {
         sides.fails |= !holds;
     }
 
-    /// Counts an assertion that holds.
+    /// Counts an assertion that held.
     pub(super) fn count_assertion(&self) {
         if let Some(taken) = self.taken {
             taken.held.set(taken.held.get().saturating_add(1));
         }
     }
 
-    /// A node after all others.
+    /// Appends a node.
     pub(super) fn push(
         &mut self,
         operation: Operation,
@@ -232,8 +237,8 @@ impl<'a> Builder<'a> {
         Ok(value)
     }
 
-    /// Whether a result has its numbers for the tokens of the source, as its operands have. Only
-    /// attention takes keys and values of another text than its queries.
+    /// Returns `true` if a node computes on the tokens of the source, like its operands. Only attention
+    /// can combine queries of the text with keys and values of the source.
     fn is_of_source(&self, operation: &Operation, inputs: &[usize]) -> Outcome<bool> {
         let of_source = |&node: &usize| self.nodes.get(node).is_some_and(|node| node.of_source);
         let Some(first) = inputs.first().map(of_source) else { return Ok(false) };
@@ -256,7 +261,7 @@ impl<'a> Builder<'a> {
         Ok(first)
     }
 
-    /// A node of the source without operands.
+    /// Appends a node of the source without operands.
     pub(super) fn push_of_source(
         &mut self,
         operation: Operation,
@@ -269,12 +274,12 @@ impl<'a> Builder<'a> {
         Ok(value)
     }
 
-    /// The first operand of a node.
+    /// Returns the first operand of a node.
     pub(super) fn input(&self, node: usize) -> Option<usize> {
         self.nodes.get(node)?.inputs.first().copied()
     }
 
-    /// The operation of a node.
+    /// Returns the operation of a node.
     pub(super) fn made_by(&self, node: usize) -> Option<&Operation> {
         self.nodes.get(node).map(|node| &node.operation)
     }
@@ -283,11 +288,11 @@ impl<'a> Builder<'a> {
         self.nodes.get(node).map_or(Extent::run(0), |node| node.extent)
     }
 
-    /// What a term is.
+    /// Evaluates a term.
     pub(super) fn value(&mut self, term: &'a Term) -> Outcome<Value> {
         self.scope.spend(1)?;
         Ok(match term {
-            // Texts are the names of tensors.
+            // Strings are names of tensors.
             Term::Literal(ParameterValue::Str(name)) => Value::Weight(name.to_string()),
             Term::Literal(value) => Value::Known(value.clone()),
             Term::Name(name) => self.named(name)?,

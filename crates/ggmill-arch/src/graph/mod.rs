@@ -1,8 +1,8 @@
-//! Computation graphs: what a model of an architecture computes, as a list of operations.
+//! Computation graphs: the computation of one model as a list of operations.
 //!
 //! A description has a program for all models of its architecture ([`Architecture::graph_text`]);
-//! [`Resolved::graph`] runs it for one model. `docs/formats/graph.md` in the
-//! repository defines every operation.
+//! [`Resolved::graph`] evaluates it for one model. `docs/formats/graph.md` in the repository defines
+//! every operation.
 
 mod arguments;
 mod attention;
@@ -21,21 +21,21 @@ mod weights;
 
 use core::cell::Cell;
 
-use crate::architecture::Architecture;
+use crate::description::architecture::Architecture;
 use crate::error::{Error, ErrorKind, Result};
-use crate::expression::Scope;
-use crate::program::Program;
+use crate::language::expression::Scope;
+use crate::language::program::Program;
 use crate::resolve::Resolved;
 
 pub use self::shape::{Dimensions, Extent, dimensions_of};
 pub use self::stored::{STEPS_KEY, VERSION_KEY};
-pub use crate::steps::{StepOutline, StepsOutline};
+pub use crate::language::steps::{StepOutline, StepsOutline};
 
-/// The number of the operation set that graphs are written in. Operations never change their
-/// meaning; a set with more of them has a higher number.
+/// The newest operation set. Operations never change their meaning; a set with new operations has a
+/// higher number.
 pub const OPERATION_SET: u32 = 6;
 
-/// What one model computes: operations in the order in which they can be carried out.
+/// The computation graph of one model: operations in topological order.
 ///
 /// ```
 /// use ggmill_arch::Architecture;
@@ -59,269 +59,269 @@ pub struct Graph {
     kind: Output,
 }
 
-/// One operation with its operands.
+/// An operation with its operands.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Node {
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
-    /// The nodes whose results it takes, by number.
+    /// The nodes whose results are the operands, by index.
     pub inputs: Vec<usize>,
-    /// What its result has for each token.
+    /// The size of its result per token.
     pub extent: Extent,
-    /// Whether the tokens are those of the source, the second text that some models take.
+    /// If true, it computes on the tokens of the source, the input of the encoder.
     pub of_source: bool,
 }
 
-/// A tensor of the model that a graph needs.
+/// A tensor of the model that a graph uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Weight {
     /// The name in the file.
     pub name: String,
-    /// The dimensions in stored order, without those of 1 at the end.
+    /// The dimensions in stored order, without trailing ones.
     pub dimensions: Vec<u64>,
 }
 
-/// Nodes that come from one block of the model, or from between blocks.
+/// The nodes of one block of the model, or outside blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Section {
-    /// The number of the block; `None` outside of loops.
+    /// The block number; `None` outside blocks.
     pub block: Option<u64>,
-    /// The numbers of its nodes.
+    /// The indices of the nodes.
     pub nodes: core::ops::Range<usize>,
 }
 
-/// What the last node has for each token.
+/// The kind of output of a graph, per token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Output {
-    /// A number for each token of the vocabulary: logarithms of probabilities, up to a constant.
+    /// Logits: a score for each token of the vocabulary.
     Logits,
     /// A vector.
     Embedding,
 }
 
-/// Which row of a table a token has.
+/// The row of a table that is looked up for a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rows {
-    /// That of its number in the vocabulary.
+    /// The row of its token ID.
     Tokens,
-    /// That of its place in the text.
+    /// The row of its position.
     Positions,
-    /// The same, where after the last row the first one follows again.
+    /// The row of its position, modulo the number of rows.
     Cyclic,
-    /// This one, for all.
+    /// The same row for all tokens.
     Fixed(u64),
 }
 
-/// What a node does. Weights are numbers of [`Graph::weights`].
+/// An operation. Weights are indices in [`Graph::weights`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Operation {
-    /// A row of a table.
+    /// Looks up a row of a table (embedding).
     Rows {
         /// The table.
         table: usize,
-        /// Which row.
+        /// The row that is looked up.
         rows: Rows,
     },
-    /// A row of a table for each hash of a few tokens, a part each.
+    /// Looks up a row of a table per n-gram hash; each row is a part of the result.
     HashedRows(HashedRows),
-    /// The product with a matrix, multiplied by a scale, plus a bias.
+    /// Multiplies by a matrix and a scale, and adds a bias.
     Linear {
         /// The matrix.
         matrix: usize,
         /// A single factor.
         scale: Option<usize>,
-        /// A number for each row of the matrix.
+        /// A number per row of the matrix.
         bias: Option<usize>,
     },
-    /// The vectors that the source consists of, in place of tokens.
+    /// Returns the source vectors, the encoder input of models that take no source tokens.
     SourceVectors,
-    /// A number for each row of a kernel, each made of all numbers of all parts, plus a bias: a
-    /// convolution over the channels of a few places in time, which are the parts.
+    /// Computes a convolution over time: multiplies the parts, which are the taps, by a kernel, and
+    /// adds a bias.
     TapsLinear {
-        /// The kernel: the taps of a channel, channel after channel, for each row.
+        /// The kernel: per row, the taps of the first channel, then of the next one.
         kernel: usize,
-        /// A number for each row.
+        /// A number per row.
         bias: Option<usize>,
     },
-    /// The same as `Linear` with the matrix of each expert that the second operand names.
+    /// Like `Linear`, with the matrices of the experts that the second operand selects.
     ExpertLinear {
         /// The matrices of all experts.
         matrix: usize,
-        /// A factor for each expert.
+        /// A factor per expert.
         scale: Option<usize>,
-        /// A number for each row of each expert's matrix.
+        /// A number per row of each expert's matrix.
         bias: Option<usize>,
     },
-    /// The product of each part with a matrix of its own.
+    /// Multiplies each part by its matrix.
     HeadLinear {
-        /// The matrices, one for each part.
+        /// The matrices, one per part.
         matrix: usize,
     },
-    /// Division by the root mean square, then the product with a weight.
+    /// Divides each part by its root mean square, and multiplies by a weight.
     RmsNorm {
-        /// The weight, of a part or of all.
+        /// The weight, of one part or of all parts.
         weight: Option<usize>,
-        /// What is added to the mean square.
+        /// The constant that is added to the mean square.
         epsilon: f32,
     },
-    /// Subtraction of the mean, division by the standard deviation, then the product with a weight,
-    /// plus a bias.
+    /// Normalizes each part to mean 0 and variance 1, multiplies by a weight, and adds a bias.
     LayerNorm {
-        /// The weight, of a part or of all.
+        /// The weight, of one part or of all parts.
         weight: Option<usize>,
         /// The bias, as long as the weight.
         bias: Option<usize>,
-        /// What is added to the variance.
+        /// The constant that is added to the variance.
         epsilon: f32,
     },
-    /// Rotation by angles that grow with the place in the text.
+    /// Applies rotary position embeddings.
     Rope(Rope),
-    /// Attention of queries to keys and values, which may be those of the source.
+    /// Computes attention of queries to keys and values, which may be those of the source.
     Attention(Attention),
-    /// The same numbers in other parts.
+    /// Reinterprets the parts of its operand.
     View,
-    /// A run of each part, or of the whole where there are none.
+    /// Takes a slice of each part.
     Part {
-        /// The first number of the run.
+        /// The first element of the slice.
         start: u64,
     },
-    /// The second operand after the first, part by part.
+    /// Concatenates the corresponding parts of two operands.
     Concat,
-    /// All parts one after the other, so many times.
+    /// Repeats the parts.
     Repeat {
-        /// How many times.
+        /// The number of repetitions.
         count: u64,
-        /// Whether each part is followed by its repetitions, and then by the next part.
+        /// If true, each part is followed by its repetitions; otherwise the sequence of parts is
+        /// repeated.
         each: bool,
     },
-    /// A function of each number.
+    /// Applies a function to each element.
     Apply(Function),
-    /// Each number, at least the first and at most the second.
+    /// Clamps each element to `[low, high]`.
     Clamp {
-        /// The least.
+        /// The minimum.
         low: f32,
-        /// The greatest.
+        /// The maximum.
         high: f32,
     },
-    /// `exp(x - m)` divided by its sum, part by part; *m* is the greatest number.
+    /// Computes the softmax of each part.
     Softmax,
-    /// The places of the greatest numbers, the greatest first, the first of equal ones first.
+    /// Returns the indices of the greatest elements in descending order; ties prefer the first.
     Top {
-        /// How many.
+        /// The number of indices.
         count: u64,
-        /// Which of them are considered; `None` for all.
+        /// The groups that indices are restricted to; `None` for no restriction.
         groups: Option<Groups>,
-        /// How many neighbours share a place: places are divided by it and rounded down.
+        /// The number of consecutive elements that share an index: indices are divided by it and
+        /// rounded down.
         shared: u64,
     },
-    /// The same numbers for every token.
+    /// Returns the same vector for every token.
     Constant(Vec<f32>),
-    /// 1 for one token of the vocabulary, 0 for all others.
+    /// Returns 1 for one token ID, 0 for all others.
     IsToken {
-        /// Its number.
+        /// The token ID.
         token: u64,
     },
-    /// The tokens of the text that attention is restricted to.
+    /// Selects the tokens that attention is restricted to (sparse attention).
     Pick(Pick),
-    /// The numbers at the places that the second operand has.
+    /// Gathers the elements at the indices in the second operand.
     Take,
-    /// Division by the sum, which is at least 2⁻¹⁴.
+    /// Divides each part by its sum, which is clamped to at least 2⁻¹⁴.
     Normalize,
-    /// Division by the root of the sum of squares, which is at least this.
+    /// Divides each part by its Euclidean norm, which is clamped to at least `epsilon`.
     L2Norm {
-        /// The least divisor.
+        /// The minimum divisor.
         epsilon: f32,
     },
-    /// The sum of each part.
+    /// Sums each part.
     Total,
-    /// Division by sums over parts, and by the sums of parts, by turns, so that all of them come near
-    /// to 1.
+    /// Applies Sinkhorn normalization: divides alternately by sums over parts and by sums of parts,
+    /// which converge to 1.
     Sinkhorn {
-        /// How many times it is divided by the sums over parts.
+        /// The number of divisions by sums over parts.
         count: u64,
-        /// What is added to each sum.
+        /// The constant that is added to each sum.
         epsilon: f32,
     },
-    /// The numbers as places, of which there are so many.
+    /// Converts elements to expert indices.
     Choice {
-        /// How many there are to choose from.
+        /// The number of experts.
         range: u64,
     },
-    /// For the first token of each run of so many that is whole: the tokens of the run, number by
-    /// number, each by its share in a softmax.
+    /// Pools runs of tokens: for the first token of each complete run, the sum of the tokens of the
+    /// run, weighted per element by the softmax of scores.
     Pool {
-        /// The tokens of a run.
+        /// The number of tokens per run.
         run: u64,
     },
-    /// The product with a number that grows with the place in the text.
+    /// Multiplies by a factor that grows with the position.
     ByPosition(Growth),
-    /// What a neighboring token has; 0 where there is none.
+    /// Returns the elements of a neighboring token; 0 without a neighbor.
     Shift {
-        /// Whether it is the next token, not the one before.
+        /// If true, of the next token; otherwise of the previous one.
         ahead: bool,
     },
-    /// For each number the sum of its last values in the text, each multiplied by a number of the
-    /// kernel.
+    /// Computes a causal depthwise convolution along the text.
     Convolution {
-        /// A row of taps for each number, that of the token itself last.
+        /// A row of taps per channel, the tap of the current token last.
         kernel: usize,
-        /// What is added.
+        /// A number per channel.
         bias: Option<usize>,
-        /// How many tokens are between one tap and the next: 1 for neighbours.
+        /// The distance between taps in tokens.
         dilation: u64,
     },
-    /// A matrix for each head, changed with each token of the text.
+    /// Computes a linear recurrence with a state matrix per head.
     Recurrence(Recurrence),
-    /// The sum of the parts of the first operand, each multiplied by a number of the second.
+    /// Sums the parts of the first operand, weighted by the elements of the second.
     Mix,
-    /// The gated unit of gpt-oss, of gate and value.
+    /// Computes the gated activation of gpt-oss from gate and value.
     SwigluOai,
-    /// Two operands, number by number. One with a single number in each part is repeated.
+    /// Combines two operands elementwise. An operand with a single element per part is broadcast.
     Arithmetic(Arithmetic),
-    /// The operand and a number.
+    /// Combines the operand with a number.
     WithNumber {
-        /// What is done.
+        /// The operator.
         with: Arithmetic,
         /// The number.
         number: f32,
-        /// Whether the number is on the left.
+        /// If true, the number is the left operand.
         left: bool,
     },
-    /// The operand and a weight that is as long as a part, as all parts, or of one number for each
-    /// part.
+    /// Combines the operand with a weight, which has a number per element of a part, per element of all
+    /// parts, or per part.
     WithWeight {
-        /// What is done.
+        /// The operator.
         with: Arithmetic,
         /// The weight.
         weight: usize,
-        /// Whether the weight is on the left.
+        /// If true, the weight is the left operand.
         left: bool,
     },
 }
 
-/// Rows of a table by hashes of the last tokens: of two, of three, and so on.
+/// Table lookups by hashes of n-grams: of the last two tokens, of the last three, and so on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HashedRows {
     /// The table.
     pub table: usize,
-    /// What the numbers of tokens are multiplied by, that of the token itself first.
+    /// The multipliers of token IDs in hashes, that of the current token first.
     pub multipliers: Vec<u64>,
-    /// How many rows each hash is for: the same number of hashes of two tokens, of three and so on.
+    /// The number of rows per hash. There are as many hashes of two tokens as of three, and so on.
     pub sizes: Vec<u64>,
-    /// The first row that each hash is for.
+    /// The first row of each hash.
     pub offsets: Vec<u64>,
-    /// The token that ends a text: what is before it has no share, nor has it.
+    /// The end-of-text token, which n-grams do not cross.
     pub end: u64,
 }
 
-/// A function of one number.
+/// An elementwise function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Function {
@@ -331,7 +331,7 @@ pub enum Function {
     Gelu,
     /// `x/2 · (1 + erf(x/√2))`
     GeluErf,
-    /// The number, or 0 where it is negative.
+    /// `max(x, 0)`
     Relu,
     /// The hyperbolic tangent.
     Tanh,
@@ -339,47 +339,48 @@ pub enum Function {
     Sigmoid,
     /// `exp(x)`
     Exp,
-    /// `log(1 + exp(x))`, and the number itself where it is greater than 20.
+    /// `log(1 + exp(x))`, and `x` for `x > 20`.
     Softplus,
     /// The square root.
     Root,
-    /// The nearest integer; of two, the one farther from 0.
+    /// The nearest integer; ties are rounded away from 0.
     Nearest,
 }
 
-/// Groups of which only the best are considered.
+/// Groups of experts, of which only the best are considered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Groups {
-    /// How many groups of equal size there are, in order.
+    /// The number of consecutive groups of equal size.
     pub count: u64,
-    /// How many of them are considered: those with the greatest sum of their two greatest numbers.
+    /// The number of considered groups: those with the greatest sum of their two greatest elements.
     pub used: u64,
 }
 
-/// The factor `1 + factor · log(1 + floor((p + offset) / length))` of the token at place *p*.
+/// The factor `1 + factor · log(1 + floor((p + offset) / length))` of the token at position *p*.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Growth {
-    /// After how many tokens it grows.
+    /// The number of tokens per step of the logarithm's argument.
     pub length: f32,
-    /// What the logarithm is multiplied by.
+    /// The factor of the logarithm.
     pub factor: f32,
-    /// What is added to the place.
+    /// The offset of the position.
     pub offset: f32,
 }
 
-/// How the matrix of a head changes with a token.
+/// The options of a linear recurrence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recurrence {
-    /// For each head a number, or one for each number of a key: the matrix is multiplied by
-    /// `exp(decay · rate)`, not by the decay itself.
+    /// Decay rates, per head or per head and key element: the state is multiplied by `exp(decay ·
+    /// rate)` instead of the decay.
     pub rates: Option<usize>,
-    /// Whether the result is taken before the change.
-    pub before: bool,
-    /// Whether two more operands say what is read from the matrix, and where it is added.
-    pub moves: bool,
+    /// If true, the output for a token is computed before the state is updated with the token.
+    pub output_before_update: bool,
+    /// If true, two more operands, the vectors `read` and `write`, add `write ⊗ (stateᵀ · read)` to the
+    /// state (the delta rule).
+    pub delta_rule: bool,
 }
 
 /// An operator between two numbers.
@@ -393,163 +394,163 @@ pub enum Arithmetic {
     Divide,
 }
 
-/// Which numbers of a head are rotated together.
+/// The pairs of elements that are rotated together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RopeStyle {
-    /// Neighbours: 0 and 1, 2 and 3.
+    /// Adjacent elements: 0 and 1, 2 and 3.
     Pairs,
-    /// One of the first half and its counterpart in the second.
+    /// An element of the first half and its counterpart in the second (NeoX).
     Halves,
 }
 
-/// Rotary positions.
+/// Rotary position embeddings.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Rope {
-    /// Which numbers belong together.
+    /// The pairing of elements.
     pub style: RopeStyle,
-    /// How many of the numbers of each part are rotated, from the first.
+    /// The number of rotated elements of each part, from the first.
     pub length: u64,
-    /// The base of the angles.
+    /// The base of the frequencies.
     pub base: f32,
-    /// A divisor for each angle.
+    /// A divisor per pair.
     pub factors: Option<usize>,
-    /// What angles are multiplied by.
+    /// The factor of angles.
     pub scale: f32,
-    /// What sines and cosines are multiplied by.
+    /// The factor of sines and cosines.
     pub magnitude: f32,
-    /// The interpolation by YaRN.
+    /// The YaRN interpolation, if it is used.
     pub yarn: Option<Yarn>,
-    /// Whether angles are negative, which undoes the rotation.
+    /// If true, rotates in the opposite direction, which undoes the rotation.
     pub back: bool,
 }
 
-/// How YaRN chooses between angles that are scaled and those that are not.
+/// YaRN: the interpolation between scaled and unscaled angles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Yarn {
-    /// The context that the model was trained with first.
+    /// The original context length, in tokens.
     pub context: f32,
-    /// Rotations within it above which an angle is not scaled.
+    /// The number of rotations within the context above which an angle is unscaled (`beta_fast`).
     pub fast: f32,
-    /// Rotations within it below which it is scaled wholly.
+    /// The number of rotations within the context below which an angle is scaled (`beta_slow`).
     pub slow: f32,
-    /// The share of the angle that is not scaled.
+    /// The maximum share of the unscaled angle (`ext_factor`).
     pub share: f32,
 }
 
-/// What attention has beside queries, keys and values.
+/// The options of attention.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Attention {
-    /// What scores are multiplied by.
+    /// The factor of scores.
     pub scale: f32,
-    /// Whether a token attends only to itself and those before.
+    /// If true, a token attends only to itself and earlier tokens.
     pub causal: bool,
-    /// How many tokens before and including itself it attends to; 0 for all.
+    /// The number of tokens that a token attends to, including itself; 0 for all.
     pub window: u64,
-    /// Scores become `c tanh(s/c)`; 0 for as they are.
+    /// Softcap *c*: scores become `c tanh(s/c)`; 0 for none.
     pub softcap: f32,
-    /// The greatest bias of ALiBi; 0 for none.
+    /// The maximum bias of ALiBi; 0 for none.
     pub alibi: f32,
-    /// A score for each head that belongs to no token.
+    /// Attention sinks: a score per head that belongs to no token.
     pub sinks: Option<usize>,
-    /// How many later tokens it attends to where it is not causal; `None` for all.
+    /// The number of later tokens that a token attends to if attention is not causal; `None` for all.
     pub ahead: Option<u64>,
-    /// Texts are divided into runs of so many tokens, and none attends to another run; 0 for not.
+    /// The chunk length: tokens attend only within their chunk; 0 for no chunks.
     pub chunk: u64,
-    /// Numbers that are added to scores, by head and distance.
+    /// Relative position biases by bucket.
     pub buckets: Option<Buckets>,
-    /// Whether a fourth operand has the tokens that it is restricted to, or the runs where there are
-    /// some.
+    /// If true, a fourth operand has the tokens that attention is restricted to, or the runs if there
+    /// are some.
     pub picks: bool,
-    /// The tokens of a run, where the last two operands have a key and a value for each; 0 for none.
+    /// The number of tokens per run, if the last two operands have a pooled key and value per run; 0
+    /// without runs.
     pub run: u64,
 }
 
-/// How the tokens are picked that attention is restricted to: those with the greatest scores.
+/// The options of selecting the tokens with the greatest scores, which attention is restricted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pick {
-    /// How many tokens, or runs of tokens.
+    /// The number of selected runs of tokens.
     pub count: u64,
-    /// The tokens of a run, of which all are picked or none; 1 for tokens by themselves.
+    /// The number of tokens per run; 1 to select single tokens.
     pub block: u64,
-    /// How many runs up to that of the token are picked before all others.
+    /// The number of most recent runs that are always selected.
     pub local: u64,
-    /// Whether the scores of all heads are added up, each with a weight. Otherwise each head picks for
-    /// itself.
+    /// If true, scores are summed over heads with weights; otherwise each head selects separately.
     pub weighted: bool,
-    /// Whether a run is whole when it is picked, and has one key. The one that is not whole is picked
-    /// besides.
+    /// If true, only complete runs have keys and are scored, and the incomplete run is selected in
+    /// addition.
     pub whole: bool,
 }
 
-/// Numbers for each head, of which one is added to a score by the distance of the two tokens (T5).
+/// Relative position biases (T5): a number per head is added to a score, by the bucket of the distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Buckets {
-    /// The tensor: a row for each bucket, in it a number for each head.
+    /// The tensor: a row per bucket, in it a number per head.
     pub weight: usize,
     /// The number of buckets.
     pub count: u64,
-    /// The distance from which on all are in the last bucket.
+    /// The distance from which on all tokens are in the last bucket.
     pub distance: u64,
 }
 
 impl Attention {
-    /// Whether scores depend on no positions, as of two texts.
+    /// Returns `true` if scores do not depend on positions, as required for attention to the source.
     pub(crate) fn is_of_pairs(&self) -> bool {
         let has_run = self.causal || self.window > 0 || self.chunk > 0 || self.ahead.is_some();
         !has_run && !self.is_by_distance()
     }
 
-    /// Whether scores depend on the distance of two tokens.
+    /// Returns `true` if scores depend on the distance between tokens.
     pub(crate) fn is_by_distance(&self) -> bool {
         self.alibi > 0.0 || self.buckets.is_some()
     }
 }
 
 impl Buckets {
-    /// The distance where none is given, as in T5.
+    /// The default distance of the last bucket, as in T5.
     pub(crate) const DISTANCE: u64 = 128;
 }
 
 impl Graph {
-    /// The operations, in an order in which they can be carried out.
+    /// Returns the operations in topological order.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// The tensors that it needs, each once.
+    /// Returns the distinct tensors that the graph uses.
     pub fn weights(&self) -> &[Weight] {
         &self.weights
     }
 
-    /// The blocks of the model, and what is between them, in order. Together they are all nodes.
+    /// Returns the sections in order, which together contain all nodes.
     pub fn sections(&self) -> &[Section] {
         &self.sections
     }
 
-    /// The number of the node whose result is the output.
+    /// Returns the index of the output node.
     pub fn output(&self) -> usize {
         self.output
     }
 
-    /// Whether a run takes a second text, the source.
+    /// Returns `true` if the model has an encoder, which takes a source.
     pub fn has_source(&self) -> bool {
         self.nodes.iter().any(|node| node.of_source)
     }
 
-    /// How many numbers each vector of the source has, where the source is not a text of tokens.
+    /// Returns the length of a source vector, if the source is not tokens.
     pub fn source_width(&self) -> Option<u64> {
         let mut nodes = self.nodes.iter();
         let found = nodes.find(|node| node.operation == Operation::SourceVectors)?;
         Some(found.extent.elements())
     }
 
-    /// What the output is.
+    /// Returns the kind of output.
     pub fn output_kind(&self) -> Output {
         self.kind
     }
@@ -561,8 +562,8 @@ impl Architecture {
         self.graph.is_some()
     }
 
-    /// Returns the source of the computation graph, as the description has it, and after it the
-    /// functions that it imports.
+    /// Returns the source of the computation graph in the description, followed by the functions that
+    /// it imports.
     ///
     /// ```
     /// use ggmill_arch::Architecture;
@@ -575,23 +576,23 @@ impl Architecture {
         self.graph.as_ref().map(Program::text)
     }
 
-    /// Returns the statements of the computation graph, and which take the values of which.
+    /// Returns the statements of the computation graph, each with the statements whose values it uses.
     pub fn graph_outline(&self) -> Option<Vec<StepsOutline>> {
         self.graph.as_ref().map(Program::outline)
     }
 
-    /// Checks the computation graph on models with made-up numbers, until each side of every
-    /// condition was taken: shapes, values that are missing, operands that an operation does not
-    /// take. [`parse`](Self::parse) does it.
+    /// Checks the computation graph on generated models until both branches of every condition were
+    /// taken. Fails for wrong shapes, missing values, and operands that an operation does not accept.
+    /// [`parse`](Self::parse) calls it.
     pub fn check_graph(&self) -> Result<()> {
         self.graph_operation_set().map(|_| ())
     }
 
-    /// The number of the least operation set that has all operations of the computation graph, where
-    /// there is one; the graph of a model may do with a lower one.
+    /// Returns the lowest operation set that contains all operations of the computation graph, if there
+    /// is one. The graph of one model may need only a lower one.
     ///
-    /// Which operations there are depends on the hyperparameters, so this takes as long as
-    /// [`check_graph`](Self::check_graph), on whose models it is found, and fails as that does.
+    /// The operations depend on hyperparameters, so this is as slow as
+    /// [`check_graph`](Self::check_graph), and fails like it.
     ///
     /// ```
     /// let llama = ggmill_arch::Architecture::builtin("llama").ok_or("built in")?;
@@ -605,10 +606,10 @@ impl Architecture {
 }
 
 impl Resolved<'_> {
-    /// The computation graph of a finished file with these tensors.
+    /// Returns the computation graph of a file with these tensors.
     ///
-    /// Fails for an architecture without a graph, for a model that the description excludes from
-    /// having one, and for numbers or tensors that contradict each other.
+    /// Fails for an architecture without a graph, for a model that the description excludes, and for
+    /// contradictory hyperparameters or tensors.
     pub fn graph(&self, present: &dyn Fn(&str) -> bool) -> Result<Graph> {
         let architecture = self.architecture();
         let Some(program) = &architecture.graph else {

@@ -1,12 +1,12 @@
-//! What each operation takes and gives.
+//! Builds nodes from the arguments of operations.
 
 use super::arguments::{Argument, Value, arithmetic, bounded, measure, number};
 use super::build::Builder;
 use super::{Extent, Function, Groups, Operation, Rope, RopeStyle, Rows, Yarn};
-use crate::expression::{Operator, Outcome, binary};
+use crate::language::expression::{Operator, Outcome, binary};
 
 impl Builder<'_> {
-    /// Two values and the operator between them.
+    /// Applies an operator to two values.
     pub(super) fn arithmetic(
         &mut self,
         operator: Operator,
@@ -48,7 +48,7 @@ impl Builder<'_> {
             (left, right) => {
                 let (left, right) = (left.known()?, right.known()?);
                 let value = Value::Known(binary(operator, &left, &right)?);
-                // It took as long as the operands are.
+                // The cost is the size of the operands.
                 for operand in [left, right] {
                     self.spend(measure(&Value::Known(operand)).0)?;
                 }
@@ -68,7 +68,7 @@ impl Builder<'_> {
     ) -> Outcome<(Operation, Vec<usize>, Extent)> {
         let weight = self.plain(name)?;
         let extent = self.extent(node);
-        // Some files have dimensions of 1 between the others.
+        // Some files have dimensions of 1 between others.
         let shortened = without_ones(self.weights.dimensions(weight));
         let matches = |expected: &[u64]| shortened == without_ones(expected);
         let fits = matches(&[extent.elements()])
@@ -83,19 +83,20 @@ impl Builder<'_> {
         Ok((Operation::WithWeight { with, weight, left }, vec![node], extent))
     }
 
-    /// The tensor of exactly this name, or the one with the usual ending.
+    /// Returns the tensor with this name and the suffix `.weight`, or else with exactly this name.
     pub(super) fn plain(&mut self, name: &str) -> Outcome<usize> {
         let found = self.weights.find(&format!("{name}.weight"));
         let found = found.or_else(|| self.weights.find(name));
         found.ok_or_else(|| format!("needs the tensor {name}, which the model does not have"))
     }
 
+    /// Returns a message about a tensor whose shape does not fit an operand.
     pub(super) fn misfit(&self, weight: usize, extent: Extent) -> String {
         let (name, shape) = (self.weights.name(weight), shown(self.weights.dimensions(weight)));
         format!("applies {name}, which has dimensions {shape}, to {extent} numbers per token")
     }
 
-    /// The matrix whose name begins so, with its scale and its bias.
+    /// Returns the matrix with this name. Fails if it has more dimensions.
     pub(super) fn matrix(&mut self, name: &str, dimensions: usize) -> Outcome<usize> {
         let matrix = self.plain(name)?;
         let found = self.weights.dimensions(matrix);
@@ -123,11 +124,11 @@ impl Builder<'_> {
         self.with_dimensions(scale, dimensions)
     }
 
-    /// A tensor that belongs to a matrix or a norm, if it has these dimensions.
+    /// Checks the dimensions of a tensor that belongs to a matrix or norm.
     fn with_dimensions(&self, weight: Option<usize>, dimensions: &[u64]) -> Outcome<Option<usize>> {
         let Some(weight) = weight else { return Ok(None) };
         let found = self.weights.dimensions(weight);
-        // A file may leave out dimensions of 1 at the end.
+        // Files may omit trailing dimensions of 1.
         if without_last_ones(found) == without_last_ones(dimensions) {
             return Ok(Some(weight));
         }
@@ -135,7 +136,7 @@ impl Builder<'_> {
         Err(format!("uses {name}, which has dimensions {found}, expected {}", shown(dimensions)))
     }
 
-    /// The result of an operation by name.
+    /// Builds an operation by name.
     pub(super) fn operation(&mut self, name: &str, mut given: Argument<'_>) -> Outcome<Value> {
         let function = match name {
             "silu" => Some(Function::Silu),
@@ -315,7 +316,7 @@ impl Builder<'_> {
         self.push(Operation::Top { count, groups, shared }, vec![node], Extent::run(count))
     }
 
-    /// How many there are to choose from.
+    /// Returns the number of experts that indices refer to.
     fn range(&self, choice: usize) -> u64 {
         let shared = match self.made_by(choice) {
             Some(Operation::Choice { range }) => return *range,
@@ -399,7 +400,7 @@ impl Builder<'_> {
         let [columns, mut rows, mut heads] = [0, 1, 2].map(|number| self.dimension(matrix, number));
         let extent = self.extent(node);
         let parts = extent.parts.unwrap_or(1);
-        // The matrices may be one, not divided.
+        // The matrices of all heads may be one matrix.
         if heads == 1 && rows.checked_rem(parts) == Some(0) {
             (rows, heads) = (rows.checked_div(parts).unwrap_or(0), parts);
         }
@@ -455,7 +456,7 @@ impl Builder<'_> {
             Some(name) => Some(self.plain(&name)?),
             None => None,
         };
-        // A longer tensor is for all of a part, of which less is rotated.
+        // The tensor may have factors for all elements of a part, of which fewer are rotated.
         if let Some(factors) = factors
             && !matches!(self.weights.dimensions(factors), &[count] if count >= length >> 1)
         {
@@ -476,7 +477,7 @@ impl Builder<'_> {
         self.push(operation, vec![node], extent)
     }
 
-    /// Runs one after the other, which have to be all there is.
+    /// Splits each part into consecutive slices, which must cover it.
     fn parts(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
         let node = given.tensor()?;
         let extent = self.extent(node);
@@ -501,12 +502,12 @@ impl Builder<'_> {
     }
 }
 
-/// Whether one has a single number where the other has some.
+/// Returns `true` if `single` has a single element where `other` has several, so that it is broadcast.
 fn repeats(single: Extent, other: Extent) -> bool {
     single.length == 1 && (single.parts == other.parts || single.parts.is_none())
 }
 
-/// Whether a weight has a number for each number of all parts.
+/// Returns `true` if a weight has a number per element of all parts.
 fn matches_parts(dimensions: &[u64], extent: Extent) -> bool {
     extent.parts.is_some_and(|parts| dimensions == [extent.length, parts])
         || dimensions == [extent.elements()]
@@ -523,7 +524,7 @@ fn without_ones(dimensions: &[u64]) -> Vec<u64> {
     dimensions.iter().copied().filter(|&dimension| dimension != 1).collect()
 }
 
-/// Dimensions for a message.
+/// Formats dimensions for messages.
 fn shown(dimensions: &[u64]) -> String {
     let shown: Vec<String> = dimensions.iter().map(u64::to_string).collect();
     if shown.is_empty() { "1".into() } else { shown.join(" × ") }

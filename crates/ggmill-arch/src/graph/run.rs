@@ -1,4 +1,4 @@
-//! The evaluation of programs: every operation on tensors becomes a node.
+//! Evaluates programs: every operation on tensors becomes a node.
 
 use core::cell::Cell;
 use std::collections::BTreeMap;
@@ -8,20 +8,22 @@ use super::arguments::{Argument, Value, bounded};
 use super::build::{Builder, Condition, Taken, add};
 use super::weights::Source;
 use super::{Graph, Section};
-use crate::block::with_block;
 use crate::error::{Error, ErrorKind, Result};
-use crate::expression::{Function as Known, Operator, Outcome, Scope, element};
+use crate::language::block::with_block;
+use crate::language::expression::{Function as Known, Operator, Outcome, Scope, element};
+use crate::language::program::{
+    Callee, Expr, Function, Kind, Program, Span, Statement, StatementKind,
+};
+use crate::language::steps::OUTPUTS;
 use crate::limits::MAX_TENSORS;
-use crate::program::{Callee, Expr, Function, Kind, Program, Span, Statement, StatementKind};
 use crate::resolve::{Numbers, Resolved};
-use crate::steps::OUTPUTS;
 use crate::value::ParameterValue;
 
-/// Calls within each other.
+/// The maximum depth of calls.
 const MAX_CALLS: usize = 16;
-/// The longest name of a tensor that gets a suffix, in bytes.
+/// The maximum length of a tensor name that gets a suffix, in bytes.
 const MAX_NAME: usize = 256;
-/// The most names whose values an error states.
+/// The maximum number of names whose values an error lists.
 const MAX_SHOWN: usize = 8;
 
 /// Returns the graph of a model with these tensors.
@@ -42,8 +44,8 @@ pub(super) fn graph(
     builder.finish(sections)
 }
 
-/// Returns the reason why a model with these numbers has no graph, where it is asserted before the
-/// first operation: then its tensors need not be known.
+/// Returns the reason why a model with these hyperparameters has no graph, if it is asserted before the
+/// first operation, so that its tensors need not be known.
 pub(super) fn excluded(
     numbers: &Numbers,
     program: &Program,
@@ -58,13 +60,13 @@ pub(super) fn excluded(
     }
 }
 
-/// Why a program has no result.
+/// The reason why a program has no result.
 enum Fault {
-    /// An assertion.
+    /// A failed assertion.
     Excluded(Arc<str>),
-    /// A message that lacks its place.
+    /// A message without location.
     Text(String),
-    /// A message with its place.
+    /// A message with location.
     Located(String),
 }
 
@@ -83,32 +85,33 @@ impl Fault {
     }
 }
 
-/// A function that is being evaluated.
+/// The stack frame of a function.
 struct Frame<'a> {
     values: BTreeMap<&'a str, Value>,
-    /// The number of its source.
+    /// The source index of the function.
     source: usize,
-    /// Where the function begins.
+    /// The byte offset of the function.
     start: usize,
 }
 
-/// What follows a statement.
+/// The control flow after a statement.
 enum Flow {
     Next,
     Return(Value),
 }
 
+/// The state of an evaluation.
 struct Run<'a> {
     builder: Builder<'a>,
     program: &'a Program,
     sections: Vec<Section>,
     calls: usize,
-    /// Whether the tensors of the model are known.
+    /// If true, the tensors of the model are known.
     has_tensors: bool,
 }
 
 impl<'a> Run<'a> {
-    /// Evaluates the function of the model. Each turn of its loops is a section.
+    /// Evaluates the function of the model. Each iteration of its loops is a section.
     fn model(&mut self) -> Result<(), Fault> {
         let program = self.program;
         let main = program.main().ok_or_else(|| Fault::Text("there is no model".into()))?;
@@ -220,7 +223,7 @@ impl<'a> Run<'a> {
         Ok(Flow::Next)
     }
 
-    /// Returns what a loop takes in turn: numbers, or the elements of a list.
+    /// Returns the values that a loop iterates over.
     fn elements(&mut self, over: &'a Expr, frame: &Frame<'a>) -> Result<Vec<Value>, Fault> {
         match self.value(over, frame)? {
             Value::List(values) => Ok(values),
@@ -232,8 +235,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns whether a condition is true. `record` asks the check of the description to see both
-    /// sides of it, where it is its own.
+    /// Evaluates a condition. With `record`, the branch is recorded for the check of the description,
+    /// if the condition is in its own source.
     fn condition(
         &mut self,
         condition: &'a Expr,
@@ -263,7 +266,7 @@ impl<'a> Run<'a> {
         Ok(holds)
     }
 
-    /// Evaluates an expression; a fault gets the place of the innermost one.
+    /// Evaluates an expression. An error gets the location of the innermost expression.
     fn value(&mut self, expr: &'a Expr, frame: &Frame<'a>) -> Result<Value, Fault> {
         self.builder.spend(1)?;
         self.evaluate(expr, frame).map_err(|fault| match fault {
@@ -277,7 +280,7 @@ impl<'a> Run<'a> {
             Kind::Literal(value) => Value::Known(value.clone()),
             Kind::Local(name) => match frame.values.get(&**name) {
                 Some(value) => {
-                    // A copy of a list costs as much as the list has.
+                    // The cost of copying a list is its size.
                     self.builder.spend(size(value))?;
                     value.clone()
                 }
@@ -323,7 +326,7 @@ impl<'a> Run<'a> {
             Kind::Comprehension(variable, parts) => {
                 let [over, element] = &**parts;
                 let mut values = Vec::new();
-                // A copy of the variables costs as much as they have.
+                // The cost of copying the variables is their size.
                 for value in frame.values.values() {
                     self.builder.spend(size(value).saturating_add(1))?;
                 }
@@ -464,14 +467,14 @@ impl<'a> Run<'a> {
         self.builder.of_values(function, &values)
     }
 
-    /// Returns a bounded list.
+    /// Returns a list. Fails if it is too large.
     fn list(&self, values: Vec<Value>) -> Outcome<Value> {
         let value = Value::List(values);
         self.builder.spend(bounded(&value)?)?;
         Ok(value)
     }
 
-    /// Returns whether the model has a tensor.
+    /// Returns `true` if the model has a tensor.
     fn has(&mut self, name: &str) -> Result<bool, Fault> {
         if !self.has_tensors {
             return Err(Fault::Text("depends on tensors".into()));
@@ -490,7 +493,7 @@ impl<'a> Run<'a> {
         }
         let mut values = BTreeMap::new();
         let mut given = given.into_iter();
-        // Defaults see hyperparameters only.
+        // Only hyperparameters are visible in defaults.
         let start = function.span.start;
         let source = function.source;
         let outside = Frame { values: BTreeMap::new(), source, start };
@@ -516,7 +519,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// A fault with its place, and the values of the names there.
+    /// Returns a fault with its location and the values of the names in the expression.
     fn at(&self, span: Span, expr: Option<&Expr>, frame: &Frame<'_>, fault: &str) -> Fault {
         let place = self.program.place(span, frame.source);
         let mut shown: Vec<String> = Vec::new();
@@ -545,7 +548,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Returns how many values a copy of a value has: copies of known lists are shared.
+/// Returns the number of values that cloning copies: known lists are shared.
 fn size(value: &Value) -> usize {
     let Value::List(values) = value else { return 0 };
     values.iter().map(size).fold(values.len(), usize::saturating_add)

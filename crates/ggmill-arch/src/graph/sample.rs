@@ -1,40 +1,41 @@
-//! The check of a graph on models with made-up numbers.
+//! Checks the graph of a description on generated models.
 //!
-//! Hyperparameters of finished files get small numbers by chance, mostly powers of two so that
-//! heads divide widths, and the numbers and texts that conditions compare with. Tensors that a file
-//! may lack are there or not. Models that the description itself refuses do not count; all others
-//! have to give a graph, and together they have to take each side of every condition.
+//! Hyperparameters are small pseudorandom numbers, mostly powers of two so that heads divide widths,
+//! and the numbers and strings that conditions compare with. Optional tensors are present at random.
+//! Models that the description excludes are skipped; all others must have a graph, and together they
+//! must take both branches of every condition.
 
 use core::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::build::Taken;
 use super::run;
-use crate::architecture::Architecture;
+use crate::description::architecture::Architecture;
 use crate::error::{Error, ErrorKind, Result};
-use crate::expression::{Expression, Scope};
-use crate::file::{Demand, KeySpec};
-use crate::parameter::{FilePlace, Parameter, ParameterSource};
-use crate::program::Program;
+use crate::language::expression::{Expression, Scope};
+use crate::language::program::Program;
+use crate::parameters::{FilePlace, Parameter, ParameterSource};
 use crate::resolve::Resolved;
+use crate::resolve::file::{Demand, KeySpec};
 use crate::value::ParameterValue as Value;
 
-/// Models that are made at most, and those of them that have to give a graph.
+/// The maximum number of generated models.
 const TRIES: u64 = 30_000;
+/// The minimum number of models with a graph.
 const MODELS: u32 = 48;
-/// What the key for the number of blocks ends with.
+/// The suffix of the key for the number of blocks.
 const BLOCKS: &str = ".block_count";
-/// The most blocks that a model is made with because a condition compares with their number.
+/// The maximum number of blocks that is chosen because a condition compares with it.
 const MOST_BLOCKS: i64 = 64;
-/// Steps for all models together: a second or two. Real descriptions take up to half of them.
+/// The step budget for all models together: a second or two. Real descriptions need at most half of it.
 const FUEL: u64 = Scope::FUEL << 1;
-/// Steps for one model. A made-up model is small: real descriptions take a hundredth of them.
+/// The step budget per model. Generated models are small: real descriptions need a hundredth of it.
 const FUEL_PER_MODEL: u64 = Scope::FUEL >> 4;
-/// Blocks and vocabularies of made-up models are small.
+/// The numbers to choose from. Generated models are small.
 const NUMBERS: [i64; 12] = [1, 2, 4, 8, 2, 4, 16, 32, 64, 6, 12, 24];
 
-/// Checks the graph; fails for the first model that contradicts it. The least operation set that has
-/// all operations of all models that were made.
+/// Checks the graph. Fails for the first model that contradicts it. Returns the lowest operation set
+/// that contains all operations of the generated models.
 pub(super) fn check(architecture: &Architecture, program: &Program) -> Result<u32> {
     let constants = Constants::of(architecture, program);
     let taken = Taken::default();
@@ -45,14 +46,13 @@ pub(super) fn check(architecture: &Architecture, program: &Program) -> Result<u3
         *reason = reason.saturating_add(1);
     };
     let (fuel, mut left_over) = (Cell::new(FUEL_PER_MODEL), FUEL);
-    // A model is made of the last that has a graph, with some numbers changed, or of the example.
-    // Before there is one, every second is made of the one that was asked for the most keys before it
-    // was excluded.
+    // A model is a mutation of the last one with a graph, or of the example. Before the first graph, every
+    // second one is a mutation of the model that used the most keys before it was excluded.
     let example = architecture.example.iter();
     let example = example.map(|(key, value)| (key.to_string(), Some(value.clone())));
     let example: BTreeMap<_, _> = example.collect();
     let (mut last, mut furthest) = (example.clone(), example.clone());
-    // The assertions that held in that one.
+    // The number of assertions that held in that model.
     let mut most_held = 0;
     for seed in 0..TRIES {
         left_over = left_over.saturating_sub(FUEL_PER_MODEL.saturating_sub(fuel.get()));
@@ -75,7 +75,7 @@ pub(super) fn check(architecture: &Architecture, program: &Program) -> Result<u3
         };
         let source = Source::new(seed, &constants, before, has_most);
         taken.held.set(0);
-        // Most are excluded by their numbers, before there are tensors.
+        // Most models are excluded by hyperparameters, before their tensors are needed.
         let numbers = Resolved::numbers_within(architecture, &source, &fuel);
         let numbers = numbers.map(|numbers| run::excluded(&numbers, program, &taken, &fuel));
         if let Some(error) = match numbers {
@@ -143,14 +143,14 @@ pub(super) fn check(architecture: &Architecture, program: &Program) -> Result<u3
     }
 }
 
-/// A condition of which one side was not taken, and the side that was.
+/// Returns a condition with only one branch taken, and that branch.
 fn left(taken: &Taken) -> Option<(String, bool)> {
     let taken = taken.sides.borrow();
     let open = taken.values().find(|sides| !sides.of_tensors && sides.holds != sides.fails)?;
     Some((open.step.clone(), open.holds))
 }
 
-/// The numbers and texts that conditions compare with, and the keys that every file has.
+/// The literals in conditions, and the keys that every file has.
 #[derive(Debug, Default)]
 struct Constants {
     required: BTreeSet<String>,
@@ -176,15 +176,15 @@ impl Constants {
     }
 }
 
-/// The metadata of a made-up model: values are made when they are asked for.
+/// The metadata of a generated model. Values are generated on first use.
 #[derive(Debug)]
 struct Source<'a> {
     constants: &'a Constants,
     last: &'a BTreeMap<String, Option<Value>>,
     state: Cell<u64>,
-    /// One in so many keys that a file may lack is missing.
+    /// One in this many optional keys is missing.
     missing: u64,
-    /// One in so many keys that the last model had is made again.
+    /// One in this many keys of the previous model is generated again.
     changed: u64,
     values: RefCell<BTreeMap<String, Option<Value>>>,
 }
@@ -197,14 +197,14 @@ impl<'a> Source<'a> {
         has_most: bool,
     ) -> Self {
         let state = Cell::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1));
-        // What a default cannot stand in for excludes models without most keys, or with numbers of 0.
+        // Missing keys and zeros exclude most models if defaults do not work.
         let missing = if has_most { 16 } else { 2 };
-        // Models with many numbers are found in small steps.
+        // Models with many constraints are found by small mutations.
         let changed = if has_most && seed & 2 == 0 { 64 } else { 4 };
         Self { constants, last, state, missing, changed, values: RefCell::default() }
     }
 
-    /// A number below a limit (splitmix64).
+    /// Returns a pseudorandom number below a limit (splitmix64).
     fn below(&self, limit: u64) -> u64 {
         let state = self.state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
         self.state.set(state);
@@ -230,9 +230,9 @@ impl<'a> Source<'a> {
                 number
             }
             _ if optional && self.missing == 2 && self.below(12) == 0 => 0,
-            // Time grows with the blocks.
+            // Few blocks, because time grows with them.
             _ if key.ends_with(BLOCKS) => *self.one_of(&[1, 2, 3, 4, 8])?,
-            // Numbers that have to be equal.
+            // Some hyperparameters must be equal.
             _ => match self.known_number().filter(|_| self.missing > 2 && self.below(3) == 0) {
                 Some(number) => number,
                 None => *self.one_of(&NUMBERS)?,
@@ -248,7 +248,7 @@ impl<'a> Source<'a> {
         candidates.into_iter().chain(text()).find_map(|value| parameter.kind.accept(&value))
     }
 
-    /// A number that the model has already.
+    /// Returns a number that the model already has.
     fn known_number(&self) -> Option<i64> {
         let values = self.values.borrow();
         let numbers = values.iter().filter(|(key, _)| !key.ends_with(BLOCKS));
@@ -261,28 +261,28 @@ impl<'a> Source<'a> {
         self.one_of(&numbers).copied()
     }
 
-    /// A list with an element for each block.
+    /// Returns a list with an element per block.
     fn list(&self, parameter: &Parameter, number: i64) -> Option<Value> {
         let values = self.values.borrow();
         let blocks = values.iter().find(|(key, _)| key.ends_with(BLOCKS))?.1.clone();
         let blocks = usize::try_from(blocks?.as_u64()?).ok()?.min(64);
         let flags = (0..blocks).map(|_| Value::Bool(self.below(2) == 0));
-        // Blocks may differ.
+        // Elements may differ between blocks.
         let (differ, has) = (self.below(4) == 0, || self.below(2) != 0);
         let numbers = (0..blocks).map(|_| Value::Int(if !differ || has() { number } else { 0 }));
         let candidates = [Value::List(flags.collect()), Value::List(numbers.collect())];
         candidates.into_iter().find_map(|value| parameter.kind.accept(&value))
     }
 
-    /// The tensors that the model has.
+    /// Returns the tensors of the model.
     fn tensors(&self, model: &Resolved<'_>) -> BTreeSet<String> {
         let mut present = BTreeSet::new();
-        // Blocks mostly have the same tensors.
+        // All blocks have the same optional tensors.
         let mut by_kind: BTreeMap<String, bool> = BTreeMap::new();
         for spec in model.tensors() {
             let kind: String = spec.name.chars().filter(|c| !c.is_ascii_digit()).collect();
             let chance = || self.below(2) == 0;
-            // Whether one that cannot be beside another is there is decided by the other, below.
+            // Mutually exclusive tensors are resolved below.
             let is_certain = spec.required && spec.tied.is_none();
             if is_certain || *by_kind.entry(kind).or_insert_with(chance) {
                 present.insert(spec.name.clone());
@@ -296,7 +296,7 @@ impl<'a> Source<'a> {
         present
     }
 
-    /// The numbers that were made, for a message.
+    /// Formats the generated values for messages.
     fn shown(&self) -> String {
         let values = self.values.borrow();
         let shown = values

@@ -1,10 +1,9 @@
-//! What the operations take and give that depend on other tokens or on the place in the text,
-//! attention and rotary positions aside.
+//! Builds nodes of operations along the sequence, except attention and rotary embeddings.
 
 use super::arguments::{Argument, Value};
 use super::build::Builder;
 use super::{Extent, Growth, HashedRows, Operation, Pick, Recurrence, Rows};
-use crate::expression::Outcome;
+use crate::language::expression::Outcome;
 
 impl Builder<'_> {
     pub(super) fn by_position(&mut self, given: &mut Argument<'_>) -> Outcome<Value> {
@@ -23,7 +22,7 @@ impl Builder<'_> {
         let (name, node) = (given.weight()?, given.tensor()?);
         let kernel = self.plain(&name)?;
         let extent = self.extent(node);
-        // Some files have a dimension of 1 between the two.
+        // Some files have a dimension of 1 between taps and channels.
         let mut rows = self.weights.dimensions(kernel).iter().skip(1).filter(|&&rows| rows != 1);
         let channels = rows.next().copied().unwrap_or(1);
         if rows.next().is_some() || channels != extent.elements() {
@@ -46,7 +45,7 @@ impl Builder<'_> {
         }
         let table = self.matrix(&name, 2)?;
         let (length, rows) = (self.dimension(table, 0), self.dimension(table, 1));
-        // As many hashes of two tokens as of three, and so on.
+        // There are as many hashes of two tokens as of three, and so on.
         let kinds = multipliers.len().saturating_sub(1);
         if sizes.len().checked_rem(kinds) != Some(0) || sizes.len() != offsets.len() {
             return Err(format!(
@@ -79,7 +78,7 @@ impl Builder<'_> {
         if extent.parts.unwrap_or(1) != taps || extent.length != channels {
             return Err(self.misfit(kernel, extent));
         }
-        // Some files have the bias as a row of single numbers.
+        // Some files store the bias with shape [1, rows].
         let bias = self.bias(&name, &[1, rows]).or_else(|_| self.bias(&name, &[rows]))?;
         let operation = Operation::TapsLinear { kernel, bias };
         self.push(operation, vec![node], Extent::run(rows))
@@ -169,8 +168,8 @@ impl Builder<'_> {
         }
         let operation = Operation::Recurrence(Recurrence {
             rates,
-            before: given.bool_option("before", false)?,
-            moves: inputs.len() > nodes.len(),
+            output_before_update: given.bool_option("before", false)?,
+            delta_rule: inputs.len() > nodes.len(),
         });
         self.push(operation, inputs, values)
     }

@@ -1,10 +1,10 @@
-//! Which operation set an operation belongs to.
+//! The operation set of operations and graphs.
 
 use super::{Function, Graph, Node, Operation, Rope, Rows};
 
 impl Operation {
-    /// The number of the operation set that first had this operation with these options; for a text
-    /// alone, as values of the source belong to set 3.
+    /// Returns the first operation set that contains this operation with these options, for a text.
+    /// Nodes of the source need at least set 3.
     pub fn set(&self) -> u32 {
         let is_new = match self {
             Self::Apply(Function::Nearest)
@@ -44,8 +44,8 @@ impl Operation {
         if is_new { 2 } else { 1 }
     }
 
-    /// Whether the result for a token depends on its place in the text or on other tokens, or is made
-    /// of no other result.
+    /// Returns `true` if the result for a token depends on its position, on other tokens, or directly
+    /// on the input.
     pub fn is_of_text(&self) -> bool {
         matches!(
             self,
@@ -67,7 +67,7 @@ impl Operation {
 }
 
 impl Graph {
-    /// The least operation set that has all operations of the graph.
+    /// Returns the lowest operation set that contains all operations of the graph.
     ///
     /// ```
     /// use ggmill_arch::graph::Graph;
@@ -90,13 +90,13 @@ impl Graph {
         self.nodes.iter().map(of).max().unwrap_or(1)
     }
 
-    /// Whether the matrices of all parts are one, which set 2 does not know.
+    /// Returns `true` if the matrices of all parts are one matrix, which set 2 does not support.
     fn is_undivided(&self, matrix: usize, node: &Node) -> bool {
         let dimensions = self.weights.get(matrix).map_or(0, |matrix| matrix.dimensions.len());
         dimensions < 3 && node.extent.parts.unwrap_or(1) > 1
     }
 
-    /// Whether there are more factors than pairs are rotated, which set 1 does not know.
+    /// Returns `true` if there are more factors than rotated pairs, which set 1 does not support.
     fn has_longer_factors(&self, rope: &Rope) -> bool {
         let factors = rope.factors.and_then(|factors| self.weights.get(factors));
         factors.is_some_and(|factors| factors.dimensions != [rope.length >> 1])

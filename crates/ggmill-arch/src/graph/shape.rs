@@ -1,42 +1,42 @@
-//! What a result has for each token.
+//! The sizes of results per token.
 
 use core::fmt;
 
 use ggmill_core::Model;
 
-/// The dimensions of a tensor of a file, by its name.
+/// Returns the dimensions of a tensor of a file by name.
 pub type Dimensions<'a> = dyn Fn(&str) -> Option<Vec<u64>> + 'a;
 
-/// The [`Dimensions`] of the tensors of a model.
+/// Returns the [`Dimensions`] function of a model.
 pub fn dimensions_of(model: &Model) -> impl Fn(&str) -> Option<Vec<u64>> {
     |name| Some(model.tensor(name).ok()?.shape().dimensions().to_vec())
 }
 
-/// The numbers of a result for each token: parts of one length, or one run.
+/// The size of a result per token: parts of equal length, or a single vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Extent {
-    /// How many parts there are, such as heads; `None` for a single run.
+    /// The number of parts, such as heads; `None` for a single vector.
     pub parts: Option<u64>,
-    /// The numbers of a part.
+    /// The number of elements per part.
     pub length: u64,
 }
 
 impl Extent {
-    /// The most numbers of a result for each token.
+    /// The maximum number of elements per token.
     pub const MAX: u64 = 1 << 32;
 
-    /// One run.
+    /// Returns the extent of a single vector.
     pub(crate) fn run(length: u64) -> Self {
         Self { parts: None, length }
     }
 
-    /// All numbers of a token.
+    /// Returns the total number of elements per token.
     pub fn elements(self) -> u64 {
         self.parts.unwrap_or(1).saturating_mul(self.length)
     }
 
-    /// The same parts of another length.
+    /// Returns the extent with parts of another length.
     pub(crate) fn with_length(self, length: u64) -> Self {
         Self { length, ..self }
     }

@@ -1,5 +1,5 @@
-//! A graph as metadata of a file: the steps of one model, without loops, conditions and
-//! hyperparameters. `docs/formats/graph-file.md` defines it.
+//! Graphs stored in the metadata of a file: the steps of one model, without loops, conditions and
+//! hyperparameters. `docs/formats/graph-file.md` defines the format.
 
 use core::cell::Cell;
 use std::collections::BTreeMap;
@@ -10,30 +10,30 @@ use super::build;
 use super::shape::{Dimensions, Extent};
 use super::text::Writer;
 use super::{Graph, Node, OPERATION_SET, Operation, Section};
-use crate::block::block_of_side;
 use crate::error::{Error, ErrorKind, Result};
-use crate::expression::{Binding, Node as Term, Operator, Scope};
+use crate::language::block::block_of_side;
+use crate::language::expression::{Binding, Node as Term, Operator, Scope};
+use crate::language::steps::{StepsOutline, check_operations, is_operation, outline};
 use crate::limits::{
     MAX_GRAPH_BYTES, MAX_GRAPH_NUMBERS, MAX_GRAPH_PAIRS, MAX_GRAPH_READS, MAX_GRAPH_REUSE,
     MAX_NODES,
 };
-use crate::steps::{StepsOutline, check_operations, is_operation, outline};
 use crate::value::ParameterValue;
 
-/// The key that the steps of a graph have in a file: an array of strings.
+/// The metadata key of the steps: an array of strings.
 pub const STEPS_KEY: &str = "ggmill.graph";
-/// The key of the number of their operation set.
+/// The metadata key of the operation set.
 pub const VERSION_KEY: &str = "ggmill.graph.version";
 
 impl Graph {
-    /// The graph that a file has in its metadata, where it has one; `dimensions` are those of its
-    /// tensors, in stored order ([`dimensions_of`](super::dimensions_of) a model).
+    /// Returns the graph in the metadata of a file, if it has one; `dimensions` are those of its
+    /// tensors, in stored order (see [`dimensions_of`](super::dimensions_of)).
     ///
-    /// The work is bounded before a tensor is read: at most 32,768 operations; for each token at
-    /// most 2²⁷ numbers of all results together, 2²⁸ numbers that operations read, and 64
-    /// multiplications for each number of the tensors; for each pair of tokens at most 2²⁴
-    /// multiplications of attention, and one for each number of the tensors. Fails beyond that, for
-    /// a later operation set, and for steps that contradict each other or the tensors.
+    /// The work is bounded before a tensor is read: at most 32,768 operations; per token at most 2²⁷
+    /// elements of all results, 2²⁸ elements that operations read, and 64 multiplications per weight
+    /// element; per pair of tokens at most 2²⁴ multiplications of attention, and one per weight
+    /// element. Fails beyond these limits, for a newer operation set, and for steps that contradict
+    /// each other or the tensors.
     pub fn stored(metadata: Metadata<'_>, dimensions: &Dimensions<'_>) -> Option<Result<Self>> {
         metadata.get(STEPS_KEY)?;
         let read = || {
@@ -84,7 +84,7 @@ impl Graph {
         Some(read())
     }
 
-    /// The graph of these steps, as a file has them; limits and errors are those of
+    /// Returns the graph of these steps, in the format of files. Limits and errors are those of
     /// [`stored`](Self::stored).
     ///
     /// ```
@@ -121,7 +121,7 @@ impl Graph {
         Ok(graph)
     }
 
-    /// The steps of the graph as a file has them, in one group, and which take the values of which.
+    /// Returns the steps of the graph in one group, each with the steps whose values it uses.
     ///
     /// Fails as [`steps`](Self::steps) does.
     pub fn outline(&self) -> Result<Vec<StepsOutline>> {
@@ -133,10 +133,10 @@ impl Graph {
         Ok(outline(&steps))
     }
 
-    /// The steps of the graph as a file has them: one operation each.
+    /// Returns the steps of the graph in the format of files: one operation each.
     ///
-    /// Fails for a graph that the steps of a file cannot say: a bias that is not that of its matrix,
-    /// a name of a tensor with a quotation mark, or more than a file may have.
+    /// Fails for a graph that the format cannot represent: a bias that does not belong to its matrix, a
+    /// tensor name with a quotation mark, or a graph beyond the limits.
     pub fn steps(&self) -> Result<Vec<String>> {
         let steps = Writer::of(self).steps()?;
         let texts: Vec<&str> = steps.iter().map(String::as_str).collect();
@@ -163,13 +163,13 @@ impl Graph {
         Ok(())
     }
 
-    /// Numbers of all results together, for each token: what a run without matrices takes, about.
+    /// Returns the number of elements of all results per token: the approximate work without matrices.
     pub fn numbers(&self) -> u64 {
         self.nodes.iter().fold(0u64, |sum, node| sum.saturating_add(node.extent.elements()))
     }
 
-    /// Numbers that all operations read together, for each token: those of their operands, and for
-    /// each expert the choices it is looked for in.
+    /// Returns the number of elements that all operations read per token: their operands and, for each
+    /// expert, the selections that are searched for it.
     pub fn reads(&self) -> u64 {
         let elements = |node: usize| self.nodes.get(node).map_or(0, |node| node.extent.elements());
         let of = |node: &Node| {
@@ -197,8 +197,8 @@ impl Graph {
         self.nodes.iter().fold(0u64, |sum, node| sum.saturating_add(of(node)))
     }
 
-    /// Multiplications of attention for each pair of tokens: of queries with keys, and of shares
-    /// with values.
+    /// Returns the number of multiplications of attention per pair of tokens: of queries with keys, and
+    /// of weights with values.
     pub fn attention_multiplications(&self) -> u64 {
         let extent = |node: &Node, input: usize| {
             let input = node.inputs.get(input).and_then(|&input| self.nodes.get(input));
@@ -221,7 +221,7 @@ impl Graph {
         self.nodes.iter().fold(0u64, |sum, node| sum.saturating_add(of(node)))
     }
 
-    /// Numbers of the matrices that a recurrence has for all heads of a text; 0 for other nodes.
+    /// Returns the number of elements of the state of a recurrence, over all heads; 0 for other nodes.
     pub fn state_of(&self, node: &Node) -> u64 {
         let keys = node.inputs.get(1).and_then(|&keys| self.nodes.get(keys));
         match (&node.operation, keys) {
@@ -232,9 +232,9 @@ impl Graph {
         }
     }
 
-    /// Multiplications for each token with the numbers of matrices, those of recurrences included.
-    /// [`attention_multiplications`](Self::attention_multiplications) are others, which grow with
-    /// the length of a text.
+    /// Returns the number of multiplications with matrices and recurrent states per token.
+    /// [`attention_multiplications`](Self::attention_multiplications), which grow with the length of a
+    /// text, are separate.
     pub fn multiplications(&self) -> u64 {
         let of = |node: &Node| match node.operation {
             Operation::Linear { matrix, .. }
@@ -249,8 +249,8 @@ impl Graph {
                 let taken = taken.fold(1u64, |all, &size| all.saturating_mul(size));
                 node.extent.elements().saturating_mul(taken)
             }
-            // The matrix of each head is multiplied by the decay and with the query, and twice
-            // something is added to it.
+            // The state of each head is multiplied by the decay and with the query, and two outer products
+            // are added.
             Operation::Recurrence(_) => self.state_of(node).saturating_mul(4),
             _ => 0,
         };
@@ -258,7 +258,7 @@ impl Graph {
     }
 }
 
-/// Refuses a graph that takes more work than models do, for as many tensors as it has.
+/// Fails for a graph that needs more work than real models with as many weights.
 fn check_work(graph: &Graph) -> Result<()> {
     let (numbers, reads) = (graph.numbers(), graph.reads());
     let (products, pairs) = (graph.multiplications(), graph.attention_multiplications());
@@ -290,7 +290,7 @@ fn check_work(graph: &Graph) -> Result<()> {
     Err(Error::new(ErrorKind::Limit, message))
 }
 
-/// Whether a step is one operation on names and literals.
+/// Returns `true` if a step is one operation on names and literals.
 fn is_plain(term: &Term) -> bool {
     let is_number = |term: &Term| match term {
         Term::Literal(value) => value.as_f64().is_some(),
@@ -322,8 +322,9 @@ fn is_plain(term: &Term) -> bool {
     }
 }
 
-/// The sections of a graph without loops: a block begins with its first tensor and ends before the
-/// first tensor of none that follows its last one. Tensors of an earlier block do not end it.
+/// Divides a graph without loops into sections: a block begins with its first tensor, and ends before
+/// the first tensor outside blocks that follows its last one. Tensors of an earlier block do not end
+/// it.
 fn sections(graph: &Graph) -> Vec<Section> {
     let block_of = |node: &Node| {
         let mut weights = node.operation.weights().into_iter();

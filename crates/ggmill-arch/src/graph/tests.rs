@@ -1,11 +1,11 @@
-//! The graphs of made-up models, compared with those recorded in `tests/fixtures/graphs.txt`.
+//! Compares the graphs of generated models with those recorded in `tests/fixtures/graphs.txt`.
 //!
-//! The record was made when graphs were lists of steps in TOML, before programs replaced them. A model
-//! is its metadata, and for each tensor of the description whether it has it.
+//! The record was made when graphs were lists of steps in TOML. A model is its metadata, and for each
+//! tensor of the description whether it has it.
 //!
-//! `GGMILL_GRAPHS=DIRECTORY` compares with a larger record of whole graphs, a file for each
-//! architecture, and `GGMILL_ARCHITECTURES=NAME,NAME` only these. `GGMILL_SOURCES=DIRECTORY` reads
-//! descriptions from there, not those that are compiled in, and checks their graphs.
+//! `GGMILL_GRAPHS=DIRECTORY` compares with a larger record of whole graphs, a file per architecture,
+//! `GGMILL_ARCHITECTURES=NAME,NAME` selects architectures. `GGMILL_SOURCES=DIRECTORY` reads
+//! descriptions from a directory instead of the built-in ones, and checks their graphs.
 
 use core::cell::Cell;
 use std::borrow::Cow;
@@ -14,13 +14,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::Graph;
-use crate::architecture::Architecture;
-use crate::builtin::BuiltinParts;
+use crate::catalogue::builtin::BuiltinParts;
+use crate::data::schema::RawArchitecture;
+use crate::description::architecture::Architecture;
 use crate::error::Result;
-use crate::expression::{Expression, Scope};
-use crate::parameter::{FilePlace, Parameter, ParameterSource};
+use crate::language::expression::{Expression, Scope};
+use crate::parameters::{FilePlace, Parameter, ParameterSource};
 use crate::resolve::Resolved;
-use crate::schema::RawArchitecture;
 use crate::value::ParameterValue;
 
 struct Metadata(BTreeMap<String, ParameterValue>);
@@ -40,7 +40,7 @@ impl ParameterSource for Metadata {
     }
 }
 
-/// A model, and the lines of its graph or their hash.
+/// A recorded model, and the lines of its graph or their hash.
 struct Model {
     metadata: Metadata,
     tensors: String,
@@ -48,7 +48,7 @@ struct Model {
     hash: Option<u64>,
 }
 
-/// Returns the models of a record, each with the name of its architecture where the record has it.
+/// Parses a record. Each model has the name of its architecture, if the record has it.
 fn models(text: &str) -> Vec<(String, Model)> {
     let mut models: Vec<(String, Model)> = Vec::new();
     for line in text.lines() {
@@ -63,7 +63,7 @@ fn models(text: &str) -> Vec<(String, Model)> {
         match kind {
             "key" => {
                 let (key, value) = rest.split_once('\t').unwrap();
-                // A key that begins with a dot is one of the architecture.
+                // A key that begins with a dot has the architecture as prefix.
                 let key =
                     if key.starts_with('.') { format!("{name}{key}") } else { key.to_owned() };
                 let fuel = Cell::new(Scope::FUEL);
@@ -79,7 +79,7 @@ fn models(text: &str) -> Vec<(String, Model)> {
     models
 }
 
-/// Returns a description: that in the directory of sources, or the built-in one.
+/// Returns a description from the directory of sources, or the built-in one.
 fn described(name: &str) -> Result<Cow<'static, Architecture>> {
     let Ok(directory) = std::env::var("GGMILL_SOURCES") else {
         return Ok(Cow::Borrowed(Architecture::builtin(name).unwrap()));
@@ -110,7 +110,7 @@ fn graph(architecture: &Architecture, model: &Model) -> Result<Graph> {
     resolved.graph(&|name| present.contains(name))
 }
 
-/// Returns everything of a graph as lines.
+/// Returns the steps, sections and weights of a graph as lines.
 fn lines(graph: &Graph) -> Vec<String> {
     let mut lines: Vec<String> =
         graph.steps().unwrap().into_iter().map(|step| format!("step\t{step}")).collect();
@@ -124,7 +124,7 @@ fn lines(graph: &Graph) -> Vec<String> {
     lines
 }
 
-/// FNV-1a.
+/// Returns the FNV-1a hash.
 fn hash(lines: &[String]) -> u64 {
     let bytes = lines.iter().flat_map(|line| line.bytes().chain([b'\n']));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -132,7 +132,7 @@ fn hash(lines: &[String]) -> u64 {
     })
 }
 
-/// Compares the graphs of a record, and returns the differences.
+/// Compares the graphs of a record and returns the differences.
 fn compare(name: &str, models: &[(String, Model)]) -> String {
     let mut faults = String::new();
     let architecture = match described(name) {
@@ -172,7 +172,7 @@ fn compare(name: &str, models: &[(String, Model)]) -> String {
 }
 
 #[test]
-fn graphs_are_as_recorded() {
+fn graphs_equal_the_record() {
     let of = std::env::var("GGMILL_ARCHITECTURES").ok();
     let is_wanted =
         |name: &str| of.as_ref().is_none_or(|of| of.split(',').any(|wanted| wanted == name));

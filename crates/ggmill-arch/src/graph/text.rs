@@ -1,13 +1,13 @@
-//! The steps of a graph as text, one operation each.
+//! Formats the steps of a graph, one operation each.
 
 use super::{
     Arithmetic, Attention, Buckets, Function, Graph, Groups, Node, Operation, Output, Rope,
     RopeStyle, Rows,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::steps::OUTPUTS;
+use crate::language::steps::OUTPUTS;
 
-/// What a number is written as, so that reading it gives the same of single precision.
+/// Formats a number so that parsing gives the same single-precision number.
 fn number(value: f32) -> String {
     let short = format!("{value:?}");
     #[expect(clippy::cast_possible_truncation, reason = "as steps are read")]
@@ -39,7 +39,7 @@ fn of_function(function: Function) -> &'static str {
     }
 }
 
-/// Writes the steps of a graph.
+/// Formats the steps of a graph.
 pub(super) struct Writer<'a> {
     graph: &'a Graph,
 }
@@ -72,7 +72,8 @@ impl<'a> Writer<'a> {
         Ok(steps)
     }
 
-    /// The names of the parts of a value that begin with this node, and the node after them.
+    /// Returns the names of consecutive slices of a value that begin with this node, and the index of
+    /// the next node.
     fn parts(&self, first: usize) -> (String, usize) {
         let nodes = &self.graph.nodes;
         let input = nodes.get(first).and_then(|node| node.inputs.first());
@@ -100,7 +101,7 @@ impl<'a> Writer<'a> {
         node.inputs.get(place).map_or_else(String::new, |&input| self.name(input))
     }
 
-    /// A tensor in quotation marks, without the usual ending of its name.
+    /// Returns a tensor name in quotation marks, without the suffix `.weight`.
     fn weight(&self, weight: usize) -> Result<String> {
         let name = self.graph.weights.get(weight).map_or("", |weight| &weight.name);
         if name.contains(['\'', '\n']) {
@@ -158,7 +159,7 @@ impl<'a> Writer<'a> {
                 Some(parts) => format!("split({a}, {parts})"),
                 None => format!("merge({a})"),
             },
-            // Several of them are one step.
+            // Consecutive slices are one step.
             Operation::Part { .. } => String::new(),
             Operation::Concat => format!("concat({a}, {b})"),
             Operation::Apply(function) => format!("{}({a})", of_function(*function)),
@@ -232,10 +233,10 @@ impl<'a> Writer<'a> {
                 if let Some(rates) = options.rates {
                     push(&mut text, "rates", &self.weight(rates)?);
                 }
-                if options.before {
+                if options.output_before_update {
                     push(&mut text, "before", "true");
                 }
-                if options.moves {
+                if options.delta_rule {
                     push(&mut text, "from", &self.input(node, 4));
                     push(&mut text, "to", &self.input(node, 5));
                 }
@@ -318,13 +319,13 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// A list of integers.
+/// Formats a list of integers.
 fn wholes(numbers: &[u64]) -> String {
     let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
     format!("[{}]", numbers.join(", "))
 }
 
-/// A value and what it is combined with, which may be on its left.
+/// Formats a binary operation, with `other` on the left if `left`.
 fn in_order(value: &str, with: Arithmetic, other: &str, left: bool) -> String {
     let sign = sign(with);
     if left { format!("{other} {sign} {value}") } else { format!("{value} {sign} {other}") }
@@ -337,7 +338,7 @@ fn push(text: &mut String, option: &str, value: &str) {
     text.push_str(value);
 }
 
-/// Adds an option that is not the default.
+/// Appends an option unless it has the default value.
 #[expect(clippy::float_cmp, reason = "the default is written as nothing, and no other number")]
 fn push_unless(text: &mut String, option: &str, value: f32, default: f32) {
     if value != default {

@@ -1,4 +1,4 @@
-//! The tensors of a model that a graph needs, by the names that steps have for them.
+//! The tensors of a model that a graph uses.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use super::shape::Dimensions;
 use crate::graph::{Graph, HashedRows, Operation, Weight};
 use crate::resolve::Resolved;
 
-/// Tensors of one model.
+/// The tensors that a graph uses.
 pub(super) struct Weights<'a> {
     source: Source<'a>,
     pub(super) list: Vec<Weight>,
     by_name: BTreeMap<String, usize>,
 }
 
-/// Where the tensors are known from.
+/// The source of tensor shapes.
 #[derive(Clone, Copy)]
 pub(super) enum Source<'a> {
-    /// A description, which has their shapes, and the names of those that the file has.
+    /// A description, which has the shapes, and the names of the tensors in the file.
     Description(&'a Resolved<'a>, &'a dyn Fn(&str) -> bool),
-    /// The file alone.
+    /// The tensors of a file.
     File(&'a Dimensions<'a>),
 }
 
@@ -45,8 +45,8 @@ impl<'a> Weights<'a> {
         Self { source, list: Vec::new(), by_name: BTreeMap::new() }
     }
 
-    /// The tensor with this name, or the one that does its work: with its dimensions, those of 1 at
-    /// the end left out.
+    /// Returns the tensor with this name, or the one that it is tied to. Trailing dimensions of 1 are
+    /// removed.
     pub(super) fn find(&mut self, name: &str) -> Option<usize> {
         let name = match self.source {
             source if source.has(name) => name,
@@ -63,8 +63,8 @@ impl<'a> Weights<'a> {
         Some(self.add(name, dimensions))
     }
 
-    /// A tensor that no description has, because programs that quantize add it: where only the
-    /// description is known, its dimensions follow from what it belongs to.
+    /// Returns a scale tensor, which quantizers add and no description has. Without a file, its
+    /// dimensions are `dimensions`.
     pub(super) fn scale(&mut self, name: &str, dimensions: &[u64]) -> Option<usize> {
         if !self.source.has(name) {
             return None;
@@ -96,8 +96,8 @@ impl<'a> Weights<'a> {
 }
 
 impl Graph {
-    /// Numbers the tensors in the order in which nodes take them, and leaves out those that none
-    /// takes: a condition may have asked for them.
+    /// Numbers the tensors in order of first use, and removes unused ones, which only a condition
+    /// queried.
     pub(super) fn in_order_of_use(mut self) -> Self {
         let mut numbers = vec![None; self.weights.len()];
         let mut used = Vec::with_capacity(self.weights.len());
@@ -117,7 +117,7 @@ impl Graph {
 }
 
 impl Operation {
-    /// Passes the numbers of the tensors that it takes.
+    /// Calls `take` for the index of each tensor of the operation.
     fn each_weight(&mut self, take: &mut dyn FnMut(&mut usize)) {
         let some = match self {
             Self::Rows { table: weight, .. }
@@ -171,7 +171,7 @@ impl Operation {
         some.into_iter().flatten().for_each(take);
     }
 
-    /// The tensors that it takes, as numbers of [`Graph::weights`].
+    /// Returns the tensors of the operation as indices in [`Graph::weights`].
     pub fn weights(&self) -> Vec<usize> {
         let mut found = Vec::new();
         self.clone().each_weight(&mut |weight| found.push(*weight));

@@ -1,9 +1,9 @@
-//! The way back from a finished file: the `config.json` that it may have come from.
+//! Reconstructs the `config.json` that a file may have been converted from.
 //!
-//! A description says how keys and the shapes of tensors follow from a configuration. Here its
-//! expressions are followed the other way, from the values in the file to the places in
-//! `config.json`. Not all of them have a way back, so what comes out is a proposal. The caller
-//! applies the description to it, which shows whether the file comes out again.
+//! A description derives metadata keys and tensor shapes from a configuration. Here its expressions are
+//! solved for the configuration, given the values in the file. Not all expressions can be solved, so
+//! the result is a proposal: the caller applies the description to it, and compares the result with the
+//! file.
 
 mod places;
 mod solver;
@@ -13,44 +13,42 @@ use std::collections::BTreeMap;
 use ggmill_core::{Metadata, RawStr, Shape};
 use serde_json::{Value as Json, json};
 
-use crate::architecture::{Architecture, CheckpointKind};
-use crate::config::text_part;
-use crate::entries::Entries;
-use crate::expression::Expression;
-use crate::facts::CheckpointFacts;
-use crate::transformers::{class_defaults, every_class_has, model_types};
+use crate::description::architecture::{Architecture, CheckpointKind};
+use crate::language::expression::Expression;
+use crate::language::facts::CheckpointFacts;
+use crate::parameters::config::text_part;
+use crate::parameters::entries::Entries;
+use crate::parameters::transformers::{class_defaults, every_class_has, model_types};
 use crate::value::ParameterValue as Value;
 use solver::{Read, Solver, ValueReader};
 
-/// A configuration that a finished file may have come from.
+/// A configuration that a file may have been converted from.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ReversedConfig {
-    /// The class of the checkpoint; empty for a kind that names none.
+    /// The class of the checkpoint; empty for a kind without classes.
     pub class: String,
-    /// The content of `config.json`: `architectures`, `model_type` where it is known, and every
-    /// number of the file that has a place in it. What its configuration class has by default is
-    /// left out only where the file does not say it.
+    /// The content of `config.json`: `architectures`, `model_type` if it is known, and all
+    /// reconstructed hyperparameters. Class defaults are omitted only if the file does not contain
+    /// them.
     pub config: Json,
-    /// The model type of the language model: that of a part, where the configuration keeps it in
-    /// one.
+    /// The model type of the language model: of its section, if the configuration has one.
     pub model_type: Option<String>,
-    /// The name of that part.
+    /// The name of the section of the language model.
     pub part: Option<&'static str>,
-    /// The contents of JSON files beside it, by name.
+    /// The content of other JSON files of the checkpoint, by name.
     pub documents: BTreeMap<String, Json>,
-    /// Tensors of one element, by the names that the description has for them: the file has what
-    /// they hold as a metadata value. Each with its shape and its element.
+    /// Checkpoint tensors with one element that the file has as metadata values, by name in the
+    /// description: shape and element.
     pub tensors: BTreeMap<String, (Shape, f64)>,
-    /// How many of the numbers have a place that the configuration class in `transformers` does
-    /// not have: a sign that another class is meant. All of them where the library has no such
-    /// class.
+    /// The number of hyperparameters at paths that the configuration class in `transformers` does not
+    /// have, which indicates a wrong class. All of them if the library has no such class.
     pub foreign: usize,
 }
 
 impl ReversedConfig {
-    /// Says that the configuration does not have what a key of the description follows from, where
-    /// only its class has that by default. Says whether something changed.
+    /// Sets to `null` the members that determine a key of the description, if they are only class
+    /// defaults. Returns `true` if the configuration changed.
     pub fn leave_out(&mut self, architecture: &Architecture, key: &str) -> bool {
         let model_type = self.model_type.as_deref();
         let language = match self.part {
@@ -79,16 +77,16 @@ impl ReversedConfig {
     }
 }
 
-/// Tensors of a file beyond this number tell nothing more about its configuration.
+/// The maximum number of tensors that are examined.
 const MAX_TENSORS: usize = 1 << 16;
 
 impl Architecture {
-    /// The configurations that a finished file may have come from: one for each class of
-    /// checkpoints, or for `class` alone, in the order of the description.
+    /// Returns the configurations that a file may have been converted from: one per checkpoint class,
+    /// or for `class` only, in the order of the description.
     ///
-    /// `tensors` are the names and shapes of the file, and `read` gives the elements of small ones
-    /// by their names, for those that conversion computes. `facts` are the tensors of the
-    /// checkpoint as far as they are known, for descriptions that ask for them.
+    /// `tensors` are the names and shapes in the file. `read` returns the elements of small tensors by
+    /// name, for tensors that the conversion computes. `facts` are the checkpoint tensors as far as
+    /// they are known, for descriptions that query them.
     ///
     /// ```
     /// use ggmill_arch::Architecture;
@@ -167,17 +165,16 @@ impl Architecture {
         let is_guess = !kind.is_of(class, types.whole);
         let mut documents = BTreeMap::new();
         let mut foreign = 0usize;
-        // A hyperparameter that has one place only goes before those that have others.
+        // Hyperparameters with a single path are written first.
         let mut found: Vec<_> = solver.found().collect();
         found.sort_by_key(|(parameter, _)| places::places_of(parameter, model_type).len() > 1);
         for (parameter, value) in found {
-            // What stands for "none" in a file is none to the class, which may give it another
-            // meaning: a sliding window of no tokens.
+            // A default may mean "none", such as a sliding window of 0. The class then expects null.
             let is_default =
                 parameter.default.as_ref().and_then(Expression::literal) == Some(&value);
-            // A place that has another number already is not the one.
+            // A path that already has a different value is skipped.
             for place in places::places_of(parameter, model_type) {
-                // A place that goes before it in the description must not say something else.
+                // A path with higher precedence must not have a different value.
                 let before = parameter.from.iter().map(|before| &**before);
                 let mut before = before.take_while(|before| *before != place);
                 if before.any(|before| says_otherwise(types, &config, before, &value)) {
@@ -201,11 +198,11 @@ impl Architecture {
         ReversedConfig { class, config, model_type, part, documents, tensors, foreign }
     }
 
-    /// The model types that a class may have: one, or one for each type that the part of its
-    /// language model may have.
+    /// Returns the possible model types of a class: one, or one for each possible type of its language
+    /// model section.
     fn model_types_of<'a>(&'a self, kind: &'a CheckpointKind, class: &str) -> Vec<ModelTypes<'a>> {
         let whole = self.model_type_of(kind, class);
-        // A type that the library does not know, and that of its part.
+        // A model type that the library does not know, with the type of its section.
         let newer = || {
             let whole = whole.filter(|whole| class_defaults(whole).is_none())?;
             Some(("text_config", text_type(kind, whole)?))
@@ -220,7 +217,7 @@ impl Architecture {
         types.map(|of_part| ModelTypes { whole, part: Some((name, of_part)) }).collect()
     }
 
-    /// The model type of a class. A class for text alone has the type of the text part, where the
+    /// Returns the model type of a class. A text-only class has the type of the text section, if the
     /// library has one.
     fn model_type_of<'a>(&'a self, kind: &'a CheckpointKind, class: &str) -> Option<&'a str> {
         let found = self.model_type_by_name(kind, class)?;
@@ -228,8 +225,8 @@ impl Architecture {
         Some(of_text.filter(|_| class.ends_with("ForCausalLM")).unwrap_or(found))
     }
 
-    /// The model type of a class: of those that the kind has, or else of all that are known, the
-    /// one whose name the class begins with.
+    /// Returns the model type whose name is the longest prefix of the class name: among those of the
+    /// kind, or else among all known ones.
     fn model_type_by_name<'a>(&'a self, kind: &'a CheckpointKind, class: &str) -> Option<&'a str> {
         let wanted = plain(class);
         let own = kind.model_types.iter().map(|name| &**name);
@@ -248,7 +245,7 @@ impl Architecture {
     }
 }
 
-/// The model type of the part for text of a model, where there is one.
+/// Returns the model type of the text section of a model, if there is one.
 fn text_type<'a>(kind: &'a CheckpointKind, whole: &str) -> Option<&'a str> {
     let of_text = format!("{whole}_text");
     let own = kind.model_types.iter().map(|known| &**known);
@@ -261,7 +258,7 @@ fn text_type<'a>(kind: &'a CheckpointKind, whole: &str) -> Option<&'a str> {
 #[derive(Clone, Copy)]
 struct ModelTypes<'a> {
     whole: Option<&'a str>,
-    /// The part that it keeps the language model in, with the type of that.
+    /// The section of the language model, with its model type.
     part: Option<(&'static str, &'a str)>,
 }
 
@@ -271,7 +268,7 @@ impl<'a> ModelTypes<'a> {
     }
 }
 
-/// Whether a place of the configuration has another value.
+/// Returns `true` if the configuration has a different value at a path.
 fn says_otherwise(types: ModelTypes<'_>, config: &Json, place: &str, value: &Value) -> bool {
     let at = |json: &'_ Json| {
         let found = place.split('.').try_fold(json.clone(), |json, name| json.get(name).cloned());
@@ -281,8 +278,8 @@ fn says_otherwise(types: ModelTypes<'_>, config: &Json, place: &str, value: &Val
     part.or_else(|| at(config)).is_some_and(|found| found != places::json(value))
 }
 
-/// Writes a value to a place, in the part of the language model where there is one; what every class
-/// has, in the whole too.
+/// Writes a value to a path, in the section of the language model if there is one. Members that every
+/// class has are also written at the top level.
 fn write(
     types: ModelTypes<'_>,
     config: &mut Json,
@@ -305,8 +302,8 @@ fn write(
 }
 
 impl CheckpointKind {
-    /// Whether a model type is that of a class, and not just one of the same architecture: the kind
-    /// names it, or the class is named after it.
+    /// Returns `true` if a model type belongs to a class, and not only to the same architecture: the
+    /// kind lists it, or the class is named after it.
     fn is_of(&self, class: &str, model_type: Option<&str>) -> bool {
         model_type.is_some_and(|model_type| {
             let of_whole = model_type.strip_suffix("_text").unwrap_or(model_type);
@@ -316,7 +313,7 @@ impl CheckpointKind {
     }
 }
 
-/// The letters and digits of a name.
+/// Returns the letters and digits of a name, in lower case.
 fn plain(name: &str) -> Vec<u8> {
     let letters = name.bytes().filter(u8::is_ascii_alphanumeric);
     letters.map(|byte| byte.to_ascii_lowercase()).collect()
@@ -328,7 +325,7 @@ mod tests {
 
     use super::*;
 
-    /// A description of keys alone.
+    /// Reconstructs the configuration of a description that has only keys.
     fn reversed(keys: &str, parameters: &str, file: &[(&str, i64)]) -> Json {
         let text = format!(
             "schema = 'ggmill.architecture/1'\nname = 'x'\ntitle = 'X'\n[[checkpoint]]\n\
@@ -347,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_are_followed_back() {
+    fn expressions_are_solved() {
         let int = |name: &str| {
             format!("{name} = {{ type = 'int', from = ['{name}'], optional = true }}\n")
         };
@@ -372,21 +369,21 @@ mod tests {
             assert_eq!(members.remove("architectures"), Some(json!(["X"])));
             assert_eq!(config, expected, "{key}");
         }
-        // A share of a number is a fraction.
+        // The quotient is a fraction.
         let share = parameters.clone() + "\nshare = { type = 'float', from = ['share'] }";
         let keys = "'k' = { type = 'u32', value = 'int(share * 32)' }";
         assert_eq!(reversed(keys, &share, &[("k", 24)])["share"], json!(0.75));
-        // What only the description itself knows.
+        // `restored` gives the value in the configuration.
         let said = "k = { type = 'int', from = [], default = 'len(kinds)' }\n\
                     kinds = { type = '[string]', from = ['kinds'], default = '[]', restored = \
                     \"each(i, k, if(i < 1, 'x', 'y'))\" }";
         let keys = "'k' = { type = 'u32', value = 'k' }";
         assert_eq!(reversed(keys, said, &[("k", 3)])["kinds"], json!(["x", "y", "y"]));
-        // One element that is asked for is one number for all blocks.
+        // If only one element is known, it is the value for all blocks.
         let either = "n = { type = 'int | [int]', from = ['n'] }";
         let keys = "'k' = { type = 'u32', value = 'n[0]' }";
         assert_eq!(reversed(keys, either, &[("k", 5)])["n"], json!(5));
-        // What is known of one unknown makes the other known.
+        // A known factor determines the other one.
         let keys = "'p' = { type = 'u32', value = 'derived' }\n'b' = { type = 'u32', value = 'b' }";
         let config = reversed(keys, &parameters, &[("p", 12), ("b", 3)]);
         assert_eq!((&config["a"], &config["b"]), (&json!(4), &json!(3)));

@@ -1,21 +1,21 @@
-//! Where a configuration has its numbers: the places of hyperparameters, written to.
+//! Paths of hyperparameters in a configuration, for writing.
 
 use core::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json};
 
-use crate::parameter::Parameter;
-use crate::transformers::{class_defaults, class_has, classes_with};
+use crate::parameters::Parameter;
+use crate::parameters::transformers::{class_defaults, class_has, classes_with};
 use crate::value::ParameterValue;
 
-/// The place of a hyperparameter in the configuration of a model type: one that its configuration
-/// class has, otherwise one that most classes have; `None` where it cannot be written to.
+/// Returns the most likely path of a hyperparameter in configurations of a model type: one that its
+/// configuration class has, or else one that most classes have; `None` if there is no writable path.
 pub(super) fn place_of<'p>(parameter: &'p Parameter, model_type: Option<&str>) -> Option<&'p str> {
     places_of(parameter, model_type).into_iter().next()
 }
 
-/// All places that it can be written to, the likeliest first.
+/// Returns all writable paths, the most likely first.
 pub(super) fn places_of<'p>(parameter: &'p Parameter, model_type: Option<&str>) -> Vec<&'p str> {
     let writable = |place: &&str| {
         let path = place.split_once("#*.").map_or(*place, |(_, path)| path);
@@ -27,8 +27,8 @@ pub(super) fn places_of<'p>(parameter: &'p Parameter, model_type: Option<&str>) 
     places
 }
 
-/// How likely a configuration of a model type has something at a place: whether its class has it,
-/// how many have it where it does not, how deep it is.
+/// Returns a sort key for the likelihood of a path: whether the class has it, or else the number of
+/// classes that have it; and its depth.
 fn weight(place: &str, model_type: Option<&str>) -> (bool, usize, Reverse<usize>) {
     let first = place.split_once('.').map_or(place, |(first, _)| first);
     let depth = Reverse(place.matches('.').count());
@@ -36,19 +36,19 @@ fn weight(place: &str, model_type: Option<&str>) -> (bool, usize, Reverse<usize>
     (is_of_class, if is_of_class { 0 } else { classes_with(first) }, depth)
 }
 
-/// Whether the configuration class of a model type has the place.
+/// Returns `true` if the configuration class of a model type has the path.
 pub(super) fn is_of_class(place: &str, model_type: Option<&str>) -> bool {
     let first = place.split_once('.').map_or(place, |(first, _)| first);
     model_type.is_some_and(|model_type| class_has(model_type, first))
 }
 
-/// Whether the configuration class of a model type has the place, and nothing there by default.
+/// Returns `true` if the configuration class of a model type has the path with the default `null`.
 pub(super) fn is_none_of_class(place: &str, model_type: Option<&str>) -> bool {
     let defaults = model_type.and_then(class_defaults);
     defaults.and_then(|defaults| defaults.get(place)).is_some_and(Json::is_null)
 }
 
-/// How likely a configuration has the hyperparameter at all.
+/// Returns a rank for the likelihood that a configuration contains the hyperparameter.
 pub(super) fn rank(parameter: &Parameter, model_type: Option<&str>) -> i32 {
     let Some(place) = place_of(parameter, model_type) else { return -1 };
     let (is_of_class, classes, Reverse(depth)) = weight(place, model_type);
@@ -59,9 +59,8 @@ pub(super) fn rank(parameter: &Parameter, model_type: Option<&str>) -> i32 {
         .saturating_sub(depth)
 }
 
-/// Writes a value to a place of names between dots, `FILE#PATH` in one of the documents. Says
-/// whether it could: not through something that is not an object, nor over something else, but over
-/// the same.
+/// Writes a value to a path of names separated by dots, or `FILE#PATH` in another file. Returns `false`
+/// if a member on the path is not an object, or if the path has a different value.
 pub(super) fn write(
     config: &mut Json,
     documents: &mut BTreeMap<String, Json>,
@@ -75,7 +74,7 @@ pub(super) fn write(
         }
         None => (config, place),
     };
-    // A list of what each element of a document has there.
+    // A list with a value per element of a document.
     if let (Some(path), Json::Array(elements)) = (path.strip_prefix("*."), &value) {
         if root.as_object().is_some_and(Map::is_empty) {
             *root = Json::Array(vec![Json::Object(Map::new()); elements.len()]);
@@ -86,7 +85,7 @@ pub(super) fn write(
                 write(member, &mut BTreeMap::new(), path, element.clone())
             });
     }
-    // A list that is an object whose members have numbers for names.
+    // A list that is stored as an object with numeric member names.
     let (path, value) = match (path.strip_suffix(".*"), value) {
         (Some(path), Json::Array(elements)) => {
             let members = elements.into_iter().enumerate();
@@ -110,7 +109,7 @@ pub(super) fn write(
     }
 }
 
-/// A value as a configuration has it.
+/// Converts a value to JSON.
 pub(super) fn json(value: &ParameterValue) -> Json {
     match value {
         ParameterValue::None => Json::Null,

@@ -1,4 +1,4 @@
-//! Hyperparameters from the keys and tensors of a file.
+//! Solves for hyperparameters, given the keys and tensors of a file.
 
 use core::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
@@ -8,19 +8,19 @@ use ggmill_core::{Shape, ValueType};
 use serde_json::Value as Json;
 
 use super::places;
-use crate::architecture::{Architecture, CheckpointKind};
-use crate::config::Config;
-use crate::declared::IMPLICIT;
-use crate::entries::{Entries, read};
-use crate::expression::{Expression, Parameters, Purpose, Scope, Unknowns};
-use crate::facts::CheckpointFacts;
-use crate::key_template::KeyTemplate;
-use crate::parameter::{FilePlace, Parameter, ParameterSource as _};
-use crate::schema::RawStage;
-use crate::tensor::TensorGroup;
+use crate::data::schema::RawStage;
+use crate::description::architecture::{Architecture, CheckpointKind};
+use crate::description::tensor::TensorGroup;
+use crate::language::expression::{Expression, Parameters, Purpose, Scope, Unknowns};
+use crate::language::facts::CheckpointFacts;
+use crate::parameters::config::Config;
+use crate::parameters::declared::IMPLICIT;
+use crate::parameters::entries::{Entries, read};
+use crate::parameters::key_template::KeyTemplate;
+use crate::parameters::{FilePlace, Parameter, ParameterSource as _};
 use crate::value::ParameterValue as Value;
 
-/// The metadata of a file as values of hyperparameters.
+/// Reads metadata as values of hyperparameters.
 pub(super) struct ValueReader<'a> {
     entries: &'a Entries<'a>,
 }
@@ -30,7 +30,7 @@ impl<'a> ValueReader<'a> {
         Self { entries }
     }
 
-    /// A number of single precision is the shortest one that is rounded to it.
+    /// Returns the value of a key. F32 numbers become the shortest decimal number that rounds to them.
     fn get(&self, key: &str) -> Option<Value> {
         let value = self.entries.get(key)?.ok()?;
         let single = value.value_type() == ValueType::F32
@@ -40,7 +40,7 @@ impl<'a> ValueReader<'a> {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "it is one of single precision")]
+#[expect(clippy::cast_possible_truncation, reason = "the value is a converted F32")]
 fn shortest(value: &Value) -> Value {
     match value {
         Value::Float(number) => {
@@ -51,20 +51,20 @@ fn shortest(value: &Value) -> Value {
     }
 }
 
-/// The elements of small tensors of the file, by name.
+/// Returns the elements of small tensors of the file, by name.
 pub(super) type Read<'a> = dyn Fn(&str) -> Option<Vec<f32>> + 'a;
 
-/// A checkpoint of which nothing is known yet.
+/// A checkpoint about which nothing is known.
 struct NoFacts;
 
 impl CheckpointFacts for NoFacts {
-    /// Of a name that a description looks into.
+    /// Returns an empty name, because descriptions search it.
     fn name(&self) -> Option<&str> {
         Some("")
     }
 }
 
-/// The file, asked as if it were the checkpoint.
+/// The file, queried as if it were the checkpoint.
 struct FileFacts<'a> {
     shapes: BTreeMap<&'a str, Shape>,
     read: &'a Read<'a>,
@@ -80,25 +80,25 @@ impl CheckpointFacts for FileFacts<'_> {
         Ok(elements.into_iter().map(|element| Value::Float(element.into())).collect())
     }
 
-    /// Of a name that a description looks into.
+    /// Returns an empty name, because descriptions search it.
     fn name(&self) -> Option<&str> {
         Some("")
     }
 }
 
-/// The known hyperparameters while keys and tensors are examined.
+/// The state of the search: the hyperparameters that are known so far.
 pub(super) struct Solver<'a> {
     architecture: &'a Architecture,
     kind: &'a CheckpointKind,
     names: [Option<&'a str>; 3],
     model_type: Option<&'a str>,
-    /// The configuration as far as its class says it.
+    /// The configuration, as far as the class determines it.
     config: &'a Json,
     facts: Option<&'a dyn CheckpointFacts>,
     known: BTreeMap<&'a str, Value>,
-    /// The elements of tensors that the file has as numbers alone.
+    /// The elements of tensors that the file has only as metadata.
     tensors: BTreeMap<String, (Shape, f64)>,
-    /// Elements of lists of which others are not known.
+    /// Known elements of lists that are not known completely.
     elements: BTreeMap<&'a str, BTreeMap<u64, Value>>,
     steps: Rc<Cell<u64>>,
     assumes: bool,
@@ -133,7 +133,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Follows every expression of the description back.
+    /// Solves all expressions of the description.
     pub(super) fn solve(
         &mut self,
         values: &ValueReader<'_>,
@@ -144,7 +144,7 @@ impl<'a> Solver<'a> {
         if let Some(when) = &self.kind.when {
             when.require(&Value::Bool(true), &[], self);
         }
-        // What is certain goes first: assumptions are for what it leaves open.
+        // First without assumptions; then assume defaults for what remains unknown.
         for assumes in [false, false, true, true] {
             self.assumes = assumes;
             self.keys(values);
@@ -154,7 +154,7 @@ impl<'a> Solver<'a> {
         self.rest(values);
     }
 
-    /// What the description itself says of the way back.
+    /// Evaluates the `restored` expressions of the description.
     fn restored(&mut self, values: &ValueReader<'_>, tensors: &[(&str, Shape)], read: &Read<'_>) {
         let architecture = self.architecture;
         if architecture.parameters.iter().all(|parameter| parameter.restored.is_none()) {
@@ -174,7 +174,7 @@ impl<'a> Solver<'a> {
         self.steps.set(steps.get());
     }
 
-    /// What the description refuses, the checkpoint was not.
+    /// Excludes configurations that the description rejects.
     fn remarks(&mut self) {
         let architecture = self.architecture;
         for remark in architecture.refuse.iter().chain(&architecture.contradictions) {
@@ -190,8 +190,7 @@ impl<'a> Solver<'a> {
             let (Some(expression), Some(value)) = (&key.value, values.get(&key.name)) else {
                 continue;
             };
-            // Of several values that a key may have, one whose condition is known not to be met is
-            // not meant.
+            // If a key has several definitions, skip those whose condition is known to be false.
             let is_out = |template: &KeyTemplate, unknowns: &mut Self| {
                 template.when.known(&[], unknowns, false) == Some(Value::Bool(false))
             };
@@ -237,7 +236,7 @@ impl<'a> Solver<'a> {
             }
         }
         self.complete_lists();
-        // What a model may do without says how it is when it is there, and when it is not.
+        // The presence of a tensor determines the condition under which it is required.
         for (name, required) in architecture.groups.iter().flat_map(TensorGroup::of_whole) {
             let is_there = tensors.iter().any(|(known, _)| *known == name);
             if required.known(&[], self, false).is_none() {
@@ -246,7 +245,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// What no expression led to, by the keys that readers of finished files go by.
+    /// Sets hyperparameters that no expression determined, from the keys that readers of files use.
     fn rest(&mut self, values: &ValueReader<'_>) {
         let architecture = self.architecture;
         for parameter in &architecture.parameters {
@@ -259,7 +258,7 @@ impl<'a> Solver<'a> {
                 FilePlace::Value(key) => values.get(key),
                 FilePlace::Count(_) | FilePlace::Blocks(_) => None,
             });
-            // What readers of a finished file take it to be.
+            // The default of readers of files.
             let found = found.or_else(|| parameter.in_file.as_ref()?.known(&[], self, true));
             let found = found.filter(|found| !may_lack || found.as_bool().is_some());
             if let Some(found) = found {
@@ -268,7 +267,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// The hyperparameters that have a place in a configuration, with what they are.
+    /// Returns the known hyperparameters that have a path in a configuration.
     pub(super) fn found(&self) -> impl Iterator<Item = (&'a Parameter, Value)> {
         let parameters = self.architecture.parameters.iter();
         parameters
@@ -276,12 +275,12 @@ impl<'a> Solver<'a> {
             .filter_map(|parameter| Some((parameter, self.known.get(&*parameter.name)?.clone())))
     }
 
-    /// The tensors of one element that the keys of the file say everything of, with the element.
+    /// Returns the checkpoint tensors with one element that the keys of the file determine.
     pub(super) fn into_tensors(self) -> BTreeMap<String, (Shape, f64)> {
         self.tensors
     }
 
-    /// Lists whose elements are known from the first on.
+    /// Sets lists whose elements are known from the first one on.
     fn complete_lists(&mut self) {
         for (name, elements) in core::mem::take(&mut self.elements) {
             let is_whole = (0u64..).zip(elements.keys()).all(|(place, known)| place == *known);
@@ -289,7 +288,7 @@ impl<'a> Solver<'a> {
             if is_whole && !self.known.contains_key(name) {
                 let elements: Vec<Value> = elements.into_values().collect();
                 let value = match &*elements {
-                    // Where nothing asks for a second one, it is one number for all.
+                    // If only the first element is used, it is the value for all blocks.
                     [one] if parameter.is_some_and(|it| it.kind.accept(one).is_some()) => {
                         one.clone()
                     }
@@ -369,7 +368,7 @@ impl Unknowns for Solver<'_> {
             return;
         }
         if self.known.contains_key(&*parameter.name) {
-            // What it follows from may not be known yet.
+            // The hyperparameters in its default may still be unknown.
             if parameter.from.is_empty()
                 && self.known.get(&*parameter.name) == Some(value)
                 && let Some(default) = self.default_of(parameter)
@@ -384,7 +383,7 @@ impl Unknowns for Solver<'_> {
             return;
         }
         let value = match value {
-            // A size that comes from a root or a factor.
+            // A size that was computed with rounding errors.
             Value::Float(number) => {
                 let near = Value::Float(number.round());
                 parameter.kind.accept(value).or_else(|| {
@@ -416,7 +415,7 @@ impl Unknowns for Solver<'_> {
     }
 
     fn other_word(&self, name: &str, than: &str) -> Value {
-        /// Words that configurations have for layers.
+        /// Common values of layer types.
         const USUAL: [&str; 2] = ["full_attention", "linear_attention"];
         let keys = self.architecture.keys.iter().filter_map(|key| key.value.as_ref());
         let parameters = &self.architecture.parameters;

@@ -11,7 +11,7 @@ use ggmill_arch::Catalogue;
 use ggmill_check::{Fix, Profile, ProposedFix, Report, Selector, render};
 use ggmill_core::RawStr;
 use ggmill_run::Probe;
-use ggmill_run::json::probed;
+use ggmill_run::json::probe_result;
 
 use crate::console::{Console, counted};
 use crate::files::{shown, text_of};
@@ -311,10 +311,10 @@ fn report(
 /// Converts the result of running a model for the reports.
 fn run_of(probe: &Result<Probe, Failure>) -> render::Run {
     match probe {
-        Ok(found) => render::Run { document: probed(Ok(found)), faults: found.faults() },
+        Ok(found) => render::Run { document: probe_result(Ok(found)), faults: found.faults() },
         Err(failure) => {
             let message = failure.message();
-            render::Run { document: probed(Err(message)), faults: vec![message.to_owned()] }
+            render::Run { document: probe_result(Err(message)), faults: vec![message.to_owned()] }
         }
     }
 }

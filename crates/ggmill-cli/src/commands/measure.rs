@@ -327,7 +327,7 @@ fn write_details(measured: &Measurement, out: &mut dyn Write, options: &Options)
         };
     writeln!(out)?;
     let mut table = Table::new("", &columns).with_indent(2);
-    for (name, share) in Distribution::SHARES {
+    for (name, share) in Distribution::QUANTILES {
         let quantiles = distributions.iter().map(|it| format!("{:.6}", it.quantile(share)));
         table.add(name, quantiles);
     }

@@ -84,7 +84,7 @@ pub(crate) fn measure(
         };
         let chunks = text.chunks(first).map_err(|failure| failure.at(&paths[0]))?;
         let several: Vec<&Program<'_>> = programs.iter().collect();
-        let watch = |done: library::Measured<'_>| {
+        let watch = |done: library::MeasureProgress<'_>| {
             let steps = done.chunks * several.len();
             report(&reporter, done.chunk * several.len() + done.program + 1, steps)
         };

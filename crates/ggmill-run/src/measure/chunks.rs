@@ -1,4 +1,5 @@
-//! A text in chunks, as llama-perplexity divides it, and each chunk as a source and a text.
+//! Divides a text into chunks like llama-perplexity, and each chunk into a source and a text for models
+//! with an encoder.
 
 use core::ops::Range;
 use std::borrow::Cow;
@@ -9,15 +10,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::input::Source;
 use crate::program::Program;
 
-/// A text in chunks of equal length. Only the second half of each is scored, so that every scored token
-/// has at least half a chunk of context. An incomplete chunk at the end is not used.
+/// A text divided into chunks of equal length. Only the second half of each chunk is scored, so that every
+/// scored token has at least half a chunk of context. An incomplete chunk at the end is not used.
 ///
 /// ```
 /// use ggmill_run::Chunks;
 /// let tokens: Vec<u32> = (10..30).collect();
 /// let chunks = Chunks::of(&tokens, 8, Some(1))?;
 /// assert_eq!(chunks.texts(), [[1, 11, 12, 13, 14, 15, 16, 17], [1, 19, 20, 21, 22, 23, 24, 25]]);
-/// assert_eq!(chunks.counted(), 4..7);
+/// assert_eq!(chunks.scored(), 4..7);
 /// # Ok::<(), ggmill_run::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -33,10 +34,10 @@ impl Chunks {
     /// The minimum length, in tokens.
     pub const MIN_CONTEXT: usize = 4;
 
-    /// Divides tokens. `bos`, if the vocabulary begins texts with one, replaces the first token of each
-    /// chunk.
+    /// Divides tokens into chunks of `context` tokens. `bos`, for vocabularies whose texts begin with a BOS
+    /// token, replaces the first token of each chunk.
     ///
-    /// Fails for fewer tokens than two chunks, and for chunks of fewer than
+    /// Fails for fewer tokens than two chunks, and for a `context` below
     /// [`MIN_CONTEXT`](Self::MIN_CONTEXT).
     pub fn of(tokens: &[u32], context: usize, bos: Option<u32>) -> Result<Self> {
         if context < Self::MIN_CONTEXT {
@@ -69,7 +70,7 @@ impl Chunks {
         &self.texts
     }
 
-    /// Returns at most `most` chunks, from number `first` on. Fails if there is none.
+    /// Returns at most `most` chunks, beginning with index `first`. Fails if there is no such chunk.
     pub fn part(mut self, first: usize, most: Option<usize>) -> Result<Self> {
         let (found, context) = (self.texts.len(), self.context);
         self.texts.drain(..first.min(found));
@@ -84,13 +85,13 @@ impl Chunks {
         Ok(self)
     }
 
-    /// Returns the number of the first chunk in the whole text.
+    /// Returns the index of the first chunk in the whole text.
     pub fn first(&self) -> usize {
         self.first
     }
 
-    /// Returns every second chunk from the first on, and the others: what is fitted to one half can be
-    /// tested on the other.
+    /// Splits the chunks into those with even and those with odd indices, for example to fit on one half and
+    /// to test on the other.
     ///
     /// ```
     /// use ggmill_run::Chunks;
@@ -116,25 +117,27 @@ impl Chunks {
         self.context
     }
 
-    /// Returns the positions of a chunk that are scored: each output is compared with the next token.
-    pub fn counted(&self) -> Range<usize> {
+    /// Returns the positions of a chunk that are scored: the output at a position predicts the next token.
+    pub fn scored(&self) -> Range<usize> {
         self.context / 2..self.context - 1
     }
 }
 
-/// The texts and sources that a program is run over for some chunks.
+/// The texts and sources of some chunks.
 ///
-/// For a model that takes two texts, the source is the first half of a chunk and the token after it. The
-/// text is the other half, after the start token of the decoder; every token of it is predicted. So the
-/// scored tokens are the same as for a model that takes one text.
-pub(crate) struct Divided<'t> {
+/// For a model with an encoder, the source is the first half of a chunk and one more token. The text is the
+/// start token of the decoder and the rest of the chunk, all of which is predicted. So the scored tokens are
+/// the same as for a decoder-only model.
+pub(crate) struct ChunkInputs<'t> {
     texts: Vec<Cow<'t, [u32]>>,
     sources: Vec<Source<'t>>,
 }
 
-impl<'t> Divided<'t> {
-    /// Fails for a model that takes two texts without a start token of the decoder in its metadata, and for
-    /// a model whose source is vectors.
+impl<'t> ChunkInputs<'t> {
+    /// Divides chunks into sources and texts for a program.
+    ///
+    /// Fails for a model with an encoder whose source is vectors, or that has no start token of the decoder
+    /// in its metadata.
     pub(crate) fn of(program: &Program<'_>, chunks: &'t [Vec<u32>]) -> Result<Self> {
         if !program.has_source() {
             let texts = chunks.iter().map(|chunk| Cow::Borrowed(chunk.as_slice()));
@@ -162,40 +165,40 @@ impl<'t> Divided<'t> {
         self.texts.iter().map(AsRef::as_ref).collect()
     }
 
-    /// Returns the source of each chunk; empty for a model that takes one text.
+    /// Returns the source of each chunk; empty for a model without an encoder.
     pub(crate) fn sources(&self) -> &[Source<'t>] {
         &self.sources
     }
 }
 
-/// The outputs of a chunk that are computed.
+/// The range of outputs of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum OutputRange {
     /// All outputs.
     All,
     /// The outputs that predict a scored token.
-    Counted,
+    Scored,
 }
 
 impl Program<'_> {
-    /// Returns the number of outputs for each chunk: one per token or, for a model that takes two texts,
-    /// one per token of the second, which is half of the chunk.
+    /// Returns the number of outputs per chunk: one per token or, for a model with an encoder, one per token
+    /// of the text, which is half of the chunk.
     pub fn outputs_of_chunk(&self, chunks: &Chunks) -> usize {
-        self.places_of(chunks, Wanted::All).len()
+        self.output_positions(chunks, OutputRange::All).len()
     }
 
     /// Returns the positions of outputs in the text of each chunk.
-    pub(crate) fn places_of(&self, chunks: &Chunks, wanted: Wanted) -> Range<usize> {
-        let counted = chunks.counted();
-        let begin = if self.has_source() { counted.start } else { 0 };
+    pub(crate) fn output_positions(&self, chunks: &Chunks, wanted: OutputRange) -> Range<usize> {
+        let scored = chunks.scored();
+        let begin = if self.has_source() { scored.start } else { 0 };
         match wanted {
-            Wanted::All => 0..chunks.context() - begin,
-            Wanted::Counted => counted.start - begin..counted.end - begin,
+            OutputRange::All => 0..chunks.context() - begin,
+            OutputRange::Scored => scored.start - begin..scored.end - begin,
         }
     }
 }
 
-/// Returns the start token of the decoder. Without the key it is BOS, as in llama.cpp's programs.
+/// Returns the start token of the decoder, by default BOS, as in llama.cpp's programs.
 fn start_of_text(model: &Model) -> Result<u32> {
     let metadata = model.metadata();
     let architecture = metadata.str(keys::GENERAL_ARCHITECTURE).unwrap_or("ARCHITECTURE");

@@ -1,4 +1,4 @@
-//! Measures models on a text: perplexity or embeddings, and the divergence from another model.
+//! Measures models on a text: perplexity, and the KL divergence or cosine similarity to a base model.
 
 mod chunks;
 mod scores;
@@ -10,14 +10,14 @@ use ggmill_core::{Model, RawStr, keys};
 use rayon::iter::{IndexedParallelIterator as _, ParallelIterator as _};
 use rayon::slice::ParallelSlice as _;
 
+pub(crate) use self::chunks::ChunkInputs;
 pub use self::chunks::Chunks;
-pub(crate) use self::chunks::Divided;
-use self::chunks::Wanted;
-use self::scores::Values;
+use self::chunks::OutputRange;
+use self::scores::ScoreValues;
 pub use self::scores::{ModelScores, Scores};
+use self::statistics::{Cosines, Sums, covariance_of_means, exp_estimate, means_by_part};
 pub use self::statistics::{Distribution, Estimate, Similarity};
-use self::statistics::{Sums, Vectors, by_part, covariance, exponential};
-pub use self::trials::{Trial, Tried, trials};
+pub use self::trials::{Trial, TrialOutcome, trials};
 use crate::error::{Error, ErrorKind, Result};
 use crate::program::Program;
 use crate::run::{Runner, States};
@@ -28,10 +28,10 @@ use crate::run::{Runner, States};
 pub struct Measurement {
     /// The number of chunks.
     pub chunks: usize,
-    /// The number of scored tokens; for embeddings, all tokens.
+    /// The number of scored tokens; for embeddings, the number of all tokens.
     pub counted: usize,
-    /// The perplexity: `exp` of the mean negative log probability of the tokens of the text; `None` for a
-    /// model whose output is embeddings.
+    /// The perplexity: `exp` of the mean negative log probability of the scored tokens; `None` if the output
+    /// is embeddings.
     pub perplexity: Option<Estimate>,
     /// The comparison with the base, if there is one and the output is logits.
     pub comparison: Option<Comparison>,
@@ -40,12 +40,12 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// A remark about how the numbers are computed.
+    /// A note on how the numbers are computed, for reports.
     pub const ABOUT: &'static str = "computed in F32 from the weights in the file; a program that also rounds activations, as \
-         llama.cpp does for quantized types, adds an error of its own";
+         llama.cpp does for quantized types, adds its own error";
 }
 
-/// The comparison of a model with another one, the base, over all positions.
+/// The comparison of a model with a base model, over all scored positions.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Comparison {
@@ -53,12 +53,11 @@ pub struct Comparison {
     pub base_perplexity: Estimate,
     /// The perplexity of the model divided by that of the base.
     pub ratio: Estimate,
-    /// The Kullback-Leibler divergence of the probabilities of the model from those of the base, in
-    /// nats.
+    /// The Kullback-Leibler divergence of the model's probabilities from the base's, in nats.
     pub divergence: Distribution,
     /// The mean divergence in each chunk.
     pub divergence_by_chunk: Vec<f64>,
-    /// The change of the probability of the text's token: that of the model minus that of the base.
+    /// The change in the probability of the text's token: the model's probability minus the base's.
     pub probability_change: Distribution,
     /// The root mean square of that change.
     pub probability_rms: Estimate,
@@ -66,24 +65,24 @@ pub struct Comparison {
     pub same_top: Estimate,
 }
 
-/// The progress that is passed to the callback of [`measure`], after each chunk.
+/// Progress of [`measure`], which is passed to its callback after each chunk.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Measured<'a> {
-    /// The number of the model.
+pub struct MeasureProgress<'a> {
+    /// The index of the model.
     pub program: usize,
-    /// The number of the chunk.
+    /// The index of the chunk.
     pub chunk: usize,
     /// The number of chunks in total.
     pub chunks: usize,
-    /// All [outputs](Program::outputs_of_chunk) of the model for the chunk, a row for each; empty unless
+    /// All [outputs](Program::outputs_of_chunk) of the model for the chunk, a row per output; empty unless
     /// requested.
     pub logits: &'a [f32],
 }
 
-/// The scores of a position.
+/// The scores at a position.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Position {
+struct PositionScores {
     /// The negative log probability of the text's token.
     surprise: f64,
     base_surprise: f64,
@@ -91,14 +90,14 @@ struct Position {
     same_top: bool,
 }
 
-impl Position {
-    /// Returns the scores of a model without a base, as if it were its own base.
-    fn alone(surprise: f64) -> Self {
+impl PositionScores {
+    /// Returns the scores of a model without a base: as if the model were its base.
+    fn without_base(surprise: f64) -> Self {
         Self { surprise, base_surprise: surprise, divergence: 0.0, same_top: true }
     }
 }
 
-/// Measures a model over a text, optionally against a base: [`measure_together`] for one model.
+/// Measures a model on a text, optionally against a base, like [`measure_together`] for one model.
 ///
 /// ```no_run
 /// use ggmill_arch::Catalogue;
@@ -120,32 +119,32 @@ pub fn measure<E: From<Error>>(
     base: Option<&Program<'_>>,
     chunks: &Chunks,
     with_logits: bool,
-    watch: impl FnMut(Measured<'_>) -> Result<(), E>,
+    watch: impl FnMut(MeasureProgress<'_>) -> Result<(), E>,
 ) -> Result<Measurement, E> {
     let mut measured = measure_together(runner, &[program], base, chunks, with_logits, watch)?;
     let missing = || Error::new(ErrorKind::Graph, "nothing was measured").into();
     measured.pop().ok_or_else(missing)
 }
 
-/// Measures several models over a text in one pass, optionally against the same base, whose output is
-/// computed once. `watch` is called after each chunk for each model, with all logits if `with_logits`.
-/// An error from it ends the measurement.
+/// Measures several models on a text in one pass, optionally against one base, whose output is computed
+/// once. `watch` is called after each chunk for each model, with all logits if `with_logits`. An error from
+/// it ends the measurement.
 ///
-/// For a model that takes two texts, such as T5, the source is the first half of each chunk and the token
-/// after it; the other half is predicted.
+/// For a model with an encoder, such as T5, the source is the first half of each chunk and one more token,
+/// and the rest of the chunk is predicted.
 ///
-/// Embeddings are compared with those of the base, for all tokens of each chunk.
+/// Embeddings are compared with the base's embeddings, for all tokens of each chunk.
 ///
-/// Fails for embeddings without a base, if the outputs of model and base are of different kinds or their
+/// Fails for embeddings without a base, if the outputs of model and base are of different kinds, if their
 /// vocabularies differ, if a file changed while it was read, and like [`Runner::states`] and
-/// [`Runner::output`]. [`Error::program`] names the model.
+/// [`Runner::output`]. [`Error::program`] returns the index of the model.
 pub fn measure_together<E: From<Error>>(
     runner: &Runner,
     programs: &[&Program<'_>],
     base: Option<&Program<'_>>,
     chunks: &Chunks,
     with_logits: bool,
-    watch: impl FnMut(Measured<'_>) -> Result<(), E>,
+    watch: impl FnMut(MeasureProgress<'_>) -> Result<(), E>,
 ) -> Result<Vec<Measurement>, E> {
     let found = scores_together(runner, programs, base, chunks, with_logits, watch)?;
     Ok(found.iter().map(ModelScores::measurement).collect())
@@ -161,54 +160,56 @@ pub fn scores_together<E: From<Error>>(
     base: Option<&Program<'_>>,
     chunks: &Chunks,
     with_logits: bool,
-    mut watch: impl FnMut(Measured<'_>) -> Result<(), E>,
+    mut watch: impl FnMut(MeasureProgress<'_>) -> Result<(), E>,
 ) -> Result<Vec<ModelScores>, E> {
     for (number, program) in programs.iter().enumerate() {
-        check(program, base).map_err(|error| error.of_program(number))?;
+        check(program, base).map_err(|error| error.with_program(number))?;
     }
     for (number, program) in programs.iter().copied().chain(base).enumerate() {
-        check_came(program, chunks).map_err(|error| error.of_program(number))?;
+        check_next_tokens(program, chunks).map_err(|error| error.with_program(number))?;
     }
     let Some(first) = programs.first() else { return Ok(Vec::new()) };
     let count = chunks.texts().len();
-    let of_embeddings = first.output() == Output::Embedding;
-    let base_wanted = if of_embeddings { Wanted::All } else { Wanted::Counted };
-    let wanted = if with_logits { Wanted::All } else { base_wanted };
-    let counted = chunks.counted();
+    let are_embeddings = first.output() == Output::Embedding;
+    let base_wanted = if are_embeddings { OutputRange::All } else { OutputRange::Scored };
+    let wanted = if with_logits { OutputRange::All } else { base_wanted };
+    let counted = chunks.scored();
     let pass = Pass { runner, programs, base, chunks, wanted, base_wanted };
-    let mut positions: Vec<Vec<Position>> = vec![Vec::new(); programs.len()];
-    let mut vectors = vec![Vectors::default(); programs.len()];
+    let mut positions: Vec<Vec<PositionScores>> = vec![Vec::new(); programs.len()];
+    let mut cosines = vec![Cosines::default(); programs.len()];
     pass.run(|found| {
         let program = programs[found.program];
         let width = usize::try_from(program.output_len()).map_err(|_| Error::memory(usize::MAX))?;
-        let (computed, used) =
-            (program.places_of(chunks, wanted), program.places_of(chunks, base_wanted));
+        let (computed, used) = (
+            program.output_positions(chunks, wanted),
+            program.output_positions(chunks, base_wanted),
+        );
         let skipped = used.start - computed.start;
         let rows = &found.rows[skipped * width..(skipped + used.len()) * width];
         let of = found.program;
-        if let (true, Some(base)) = (of_embeddings, found.base) {
+        if let (true, Some(base)) = (are_embeddings, found.base) {
             let near = runner.install(|| statistics::cosines(rows, base, width));
-            vectors[of].extend(near.map_err(|error| error.of_program(of))?);
+            cosines[of].extend(near.map_err(|error| error.with_program(of))?);
         } else {
-            let came = &found.tokens[counted.start + 1..=counted.end];
-            let some = runner.install(|| compare(rows, found.base, width, came));
-            positions[of].extend(some.map_err(|error| error.of_program(of))?);
+            let next_tokens = &found.tokens[counted.start + 1..=counted.end];
+            let some = runner.install(|| compare(rows, found.base, width, next_tokens));
+            positions[of].extend(some.map_err(|error| error.with_program(of))?);
         }
         let logits = if with_logits { found.rows } else { &[] };
-        watch(Measured { program: of, chunk: found.chunk, chunks: count, logits })
+        watch(MeasureProgress { program: of, chunk: found.chunk, chunks: count, logits })
     })?;
-    let scores = positions.into_iter().zip(vectors).map(|(positions, vectors)| {
-        let values = if of_embeddings {
-            Values::Vectors(vectors)
+    let scores = positions.into_iter().zip(cosines).map(|(positions, cosines)| {
+        let values = if are_embeddings {
+            ScoreValues::Cosines(cosines)
         } else {
-            Values::Positions { positions, compared: base.is_some() }
+            ScoreValues::Positions { positions, compared: base.is_some() }
         };
         ModelScores::new(chunks.first(), count, values)
     });
     Ok(scores.collect())
 }
 
-/// Fails unless a program can be measured, against this base.
+/// Fails unless a program can be measured against this base.
 fn check(program: &Program<'_>, base: Option<&Program<'_>>) -> Result<()> {
     let (output, width) = (program.output(), program.output_len());
     let Some(base) = base else {
@@ -235,7 +236,7 @@ fn check(program: &Program<'_>, base: Option<&Program<'_>>) -> Result<()> {
         );
         return Err(Error::new(ErrorKind::Graph, message));
     }
-    match other_token(program.model, base.model) {
+    match first_different_token(program.model, base.model) {
         Some(token) => {
             let message = format!("token {token} of the model differs from that of the base");
             Err(Error::new(ErrorKind::Vocabulary, message))
@@ -244,15 +245,15 @@ fn check(program: &Program<'_>, base: Option<&Program<'_>>) -> Result<()> {
     }
 }
 
-/// Fails if a scored token has no logit. The token table of a graph can have more rows than the output.
-fn check_came(program: &Program<'_>, chunks: &Chunks) -> Result<()> {
+/// Fails if a scored token has no logit: the embedding table can have more rows than the output.
+fn check_next_tokens(program: &Program<'_>, chunks: &Chunks) -> Result<()> {
     if program.output() != Output::Logits {
         return Ok(());
     }
-    // Tokens outside the vocabulary are refused when the model is run.
-    let (counted, known) = (chunks.counted(), program.output_len()..program.vocabulary());
-    let came = chunks.texts().iter().flat_map(|text| &text[counted.start + 1..=counted.end]);
-    match came.copied().find(|&token| known.contains(&u64::from(token))) {
+    // Running the model fails for tokens outside the vocabulary.
+    let (counted, known) = (chunks.scored(), program.output_len()..program.vocabulary());
+    let next_tokens = chunks.texts().iter().flat_map(|text| &text[counted.start + 1..=counted.end]);
+    match next_tokens.copied().find(|&token| known.contains(&u64::from(token))) {
         Some(token) => {
             let message =
                 format!("token ID {token}, but the output of the model has {}", known.start);
@@ -262,8 +263,9 @@ fn check_came(program: &Program<'_>, chunks: &Chunks) -> Result<()> {
     }
 }
 
-/// Returns the first token for which two vocabularies have different texts; `None` if one is missing.
-fn other_token(left: &Model, right: &Model) -> Option<usize> {
+/// Returns the first token ID whose text differs between two vocabularies; `None` if they are equal or one
+/// is missing.
+fn first_different_token(left: &Model, right: &Model) -> Option<usize> {
     fn tokens(model: &Model) -> Option<impl Iterator<Item = Option<RawStr<'_>>>> {
         let tokens = model.metadata().array(keys::TOKENIZER_TOKENS).ok()?.strings()?;
         Some(tokens.map(Result::ok))
@@ -271,38 +273,40 @@ fn other_token(left: &Model, right: &Model) -> Option<usize> {
     tokens(left)?.zip(tokens(right)?).position(|(left, right)| left != right)
 }
 
-/// Returns the scores of some positions, given the next token of each and the outputs of the base.
+/// Returns the scores at some positions. `rows` are the outputs, `others` the outputs of the base,
+/// `next_tokens` the tokens that follow.
 fn compare(
     rows: &[f32],
     others: Option<&[f32]>,
     width: usize,
-    came: &[u32],
-) -> Result<Vec<Position>> {
+    next_tokens: &[u32],
+) -> Result<Vec<PositionScores>> {
     let one = |(number, row): (usize, &[f32])| {
-        let came = came[number] as usize;
-        if !may_follow(row[came]) {
-            let message = format!("the text contains token {came}, which the model never predicts");
+        let next_tokens = next_tokens[number] as usize;
+        if !is_unmasked(row[next_tokens]) {
+            let message =
+                format!("the text contains token {next_tokens}, which the model never predicts");
             return Err(Error::new(ErrorKind::Tokens, message));
         }
-        let normalizer = normalizer(row);
-        let surprise = normalizer - f64::from(row[came]);
-        let mut position = Position::alone(surprise);
+        let log_sum_exp = log_sum_exp(row);
+        let surprise = log_sum_exp - f64::from(row[next_tokens]);
+        let mut position = PositionScores::without_base(surprise);
         if let Some(others) = others {
             let base = &others[number * width..(number + 1) * width];
-            let base_normalizer = self::normalizer(base);
-            position.base_surprise = base_normalizer - f64::from(base[came]);
-            position.same_top = greatest(row) == greatest(base);
+            let base_log_sum_exp = self::log_sum_exp(base);
+            position.base_surprise = base_log_sum_exp - f64::from(base[next_tokens]);
+            position.same_top = argmax(row) == argmax(base);
             for (&ours, &theirs) in row.iter().zip(base) {
-                let theirs = f64::from(theirs) - base_normalizer;
-                let ours = f64::from(ours) - normalizer;
+                let theirs = f64::from(theirs) - base_log_sum_exp;
+                let ours = f64::from(ours) - log_sum_exp;
                 position.divergence += theirs.exp() * (theirs - ours);
             }
         }
         let is_finite = position.surprise.is_finite() && position.divergence.is_finite();
         is_finite.then_some(position).ok_or_else(|| {
             let is_of_base = position.surprise.is_finite() && !position.base_surprise.is_finite();
-            let whose = if is_of_base { "base" } else { "model" };
-            let message = format!("an output of the {whose} is not a finite number");
+            let owner = if is_of_base { "base" } else { "model" };
+            let message = format!("an output of the {owner} is not a finite number");
             Error::new(ErrorKind::NotFinite, message)
         })
     };
@@ -310,18 +314,19 @@ fn compare(
 }
 
 /// Summarizes the scores of all positions.
-fn summary(positions: &[Position], compared: bool, chunks: usize) -> Measurement {
+fn summary(positions: &[PositionScores], compared: bool, chunks: usize) -> Measurement {
     let surprise: Vec<f64> = positions.iter().map(|position| position.surprise).collect();
     let mean = Sums::of(surprise.iter().copied()).mean();
     let comparison = compared.then(|| {
         let base: Vec<f64> = positions.iter().map(|position| position.base_surprise).collect();
         let base_mean = Sums::of(base.iter().copied()).mean();
-        let of_difference =
-            mean.error.powi(2) + base_mean.error.powi(2) - 2.0 * covariance(&surprise, &base);
+        let of_difference = mean.error.powi(2) + base_mean.error.powi(2)
+            - 2.0 * covariance_of_means(&surprise, &base);
         let difference =
             Estimate { value: mean.value - base_mean.value, error: of_difference.max(0.0).sqrt() };
-        let change =
-            |position: &Position| (-position.surprise).exp() - (-position.base_surprise).exp();
+        let change = |position: &PositionScores| {
+            (-position.surprise).exp() - (-position.base_surprise).exp()
+        };
         let changes: Vec<f64> = positions.iter().map(change).collect();
         let divergences: Vec<f64> = positions.iter().map(|position| position.divergence).collect();
         let squares = Sums::of(changes.iter().map(|change| change * change)).mean();
@@ -329,9 +334,9 @@ fn summary(positions: &[Position], compared: bool, chunks: usize) -> Measurement
         let rms_error = if rms > 0.0 { squares.error / (2.0 * rms) } else { 0.0 };
         let same = positions.iter().map(|position| f64::from(u8::from(position.same_top)));
         Comparison {
-            base_perplexity: exponential(base_mean),
-            ratio: exponential(difference),
-            divergence_by_chunk: by_part(&divergences, chunks),
+            base_perplexity: exp_estimate(base_mean),
+            ratio: exp_estimate(difference),
+            divergence_by_chunk: means_by_part(&divergences, chunks),
             divergence: Distribution::of(divergences),
             probability_change: Distribution::of(changes),
             probability_rms: Estimate { value: rms, error: rms_error },
@@ -341,24 +346,24 @@ fn summary(positions: &[Position], compared: bool, chunks: usize) -> Measurement
     Measurement {
         chunks,
         counted: positions.len(),
-        perplexity: Some(exponential(mean)),
+        perplexity: Some(exp_estimate(mean)),
         comparison,
         similarity: None,
     }
 }
 
-/// A pass of several models over the chunks of a text, with a base that is computed once.
+/// A pass of several models and a base over the chunks of a text.
 struct Pass<'a, 'm> {
     runner: &'a Runner,
     programs: &'a [&'a Program<'m>],
     base: Option<&'a Program<'m>>,
     chunks: &'a Chunks,
-    /// Which outputs of each chunk are computed, of the models and of the base.
-    wanted: Wanted,
-    base_wanted: Wanted,
+    /// The outputs that are computed for each chunk by the models and by the base.
+    wanted: OutputRange,
+    base_wanted: OutputRange,
 }
 
-/// The output of one model for one chunk.
+/// The outputs of one model for one chunk.
 struct Outputs<'a> {
     program: usize,
     chunk: usize,
@@ -370,8 +375,8 @@ struct Outputs<'a> {
 }
 
 impl Pass<'_, '_> {
-    /// Calls `each` for every chunk, and in it for every model. In [`Error::program`] the base has the
-    /// number after the last model.
+    /// Calls `each` for every chunk and model. In [`Error::program`], the index of the base is the number of
+    /// models.
     fn run<E: From<Error>>(
         &self,
         mut each: impl FnMut(&Outputs<'_>) -> Result<(), E>,
@@ -380,11 +385,11 @@ impl Pass<'_, '_> {
         let of_base = self.programs.len();
         for (group, texts) in self.chunks.texts().chunks(at_once).enumerate() {
             let states = |number: usize, program: &Program<'_>| {
-                let of = Divided::of(program, texts).and_then(|divided| {
+                let of = ChunkInputs::of(program, texts).and_then(|divided| {
                     let (texts, sources) = (divided.texts(), divided.sources());
-                    self.runner.states_into(program, &texts, sources, None)
+                    self.runner.states_with_activations(program, &texts, sources, None)
                 });
-                of.map_err(|error| error.of_program(number))
+                of.map_err(|error| error.with_program(number))
             };
             let base = match self.base {
                 Some(base) => Some((base, states(of_base, base)?)),
@@ -396,9 +401,9 @@ impl Pass<'_, '_> {
             let held = held?;
             for (number, tokens) in texts.iter().enumerate() {
                 let output = |of: usize, program: &Program<'_>, states: &States, wanted| {
-                    let rows = program.places_of(self.chunks, wanted);
+                    let rows = program.output_positions(self.chunks, wanted);
                     let output = self.runner.output(program, states, number, rows);
-                    output.map_err(|error| error.of_program(of))
+                    output.map_err(|error| error.with_program(of))
                 };
                 let theirs = match &base {
                     Some((base, states)) => Some(output(of_base, base, states, self.base_wanted)?),
@@ -413,18 +418,18 @@ impl Pass<'_, '_> {
             }
         }
         for (number, program) in self.programs.iter().copied().chain(self.base).enumerate() {
-            program.verify().map_err(|error| error.of_program(number))?;
+            program.verify().map_err(|error| error.with_program(number))?;
         }
         Ok(())
     }
 
-    /// Returns the number of chunks that are run together. While one model runs, the states of all others
-    /// are in memory, then the outputs of the base and of one model for a chunk.
+    /// Returns the number of chunks that are run together. While one model runs, the states of all others are
+    /// in memory; afterwards the outputs of the base and of one model for a chunk.
     fn texts_at_once(&self) -> Result<usize> {
         let (length, threads) = (self.chunks.context() as u64, self.runner.threads());
         let all = || self.programs.iter().copied().chain(self.base);
         let of_output = |program: &Program<'_>, wanted| {
-            program.memory_of_output(program.places_of(self.chunks, wanted).len() as u64)
+            program.memory_of_output(program.output_positions(self.chunks, wanted).len() as u64)
         };
         let outputs = self.programs.iter().map(|program| of_output(program, self.wanted)).max();
         let outputs = outputs.unwrap_or(0);
@@ -433,7 +438,7 @@ impl Pass<'_, '_> {
         self.runner.texts_within(length, &|texts| {
             let working = all().map(|program| program.memory_of_states(texts, length, threads));
             let tokens = texts.saturating_mul(length);
-            let kept: Vec<u64> = all().map(|program| program.memory_kept(tokens)).collect();
+            let kept: Vec<u64> = all().map(|program| program.state_memory(tokens)).collect();
             let others = kept.iter().fold(0u64, |sum, bytes| sum.saturating_add(*bytes));
             let others = others - kept.iter().min().copied().unwrap_or(0).min(others);
             working.max().unwrap_or(0).saturating_add(others).saturating_add(outputs)
@@ -441,20 +446,20 @@ impl Pass<'_, '_> {
     }
 }
 
-/// Returns the logarithm of the sum of the exponentials.
-pub(crate) fn normalizer(row: &[f32]) -> f64 {
+/// Returns the logarithm of the sum of exponentials, in double precision.
+pub(crate) fn log_sum_exp(row: &[f32]) -> f64 {
     let most = f64::from(row.iter().copied().fold(f32::NEG_INFINITY, f32::max));
     most + row.iter().map(|&logit| (f64::from(logit) - most).exp()).sum::<f64>().ln()
 }
 
-/// Returns `true` if a token can be predicted. Masked tokens have the logit `f32::MIN`; NaN is kept, so
-/// that it is reported.
-pub(crate) fn may_follow(logit: f32) -> bool {
+/// Returns `true` unless the logit is `f32::MIN`, the logit of masked tokens. NaN is unmasked, so that it
+/// is reported.
+pub(crate) fn is_unmasked(logit: f32) -> bool {
     logit > f32::MIN || logit.is_nan()
 }
 
-/// Returns the index of the greatest number, the first of equal ones.
-pub(crate) fn greatest(row: &[f32]) -> usize {
+/// Returns the index of the greatest number, the first one in case of ties.
+pub(crate) fn argmax(row: &[f32]) -> usize {
     let mut best = 0;
     for (place, logit) in row.iter().enumerate() {
         if *logit > row[best] {

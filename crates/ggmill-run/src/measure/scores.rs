@@ -1,37 +1,38 @@
-//! Scores of models at each position of a text, which measurements summarize, and their JSON.
+//! Scores of models at each position of a text, which measurements summarize, and their JSON form.
 
 use serde::{Deserialize, Serialize};
 
-use super::statistics::Vectors;
-use super::{Measurement, Position, summary};
+use super::statistics::Cosines;
+use super::{Measurement, PositionScores, summary};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The name and version of the JSON of [`Scores`].
 const SCHEMA: &str = "ggmill.scores/1";
 
-/// The scores of a model at each scored position of consecutive chunks of a text.
+/// The scores of a model at all scored positions of consecutive chunks of a text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelScores {
-    /// The number of the first of the chunks in the text.
+    /// The index of the first chunk in the text.
     first_chunk: usize,
     chunks: usize,
-    values: Values,
+    values: ScoreValues,
 }
 
+/// The scores by kind of output.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Values {
-    /// The output is logits.
+pub(super) enum ScoreValues {
+    /// Scores of logits.
     Positions {
-        positions: Vec<Position>,
-        /// `true` if there is a base.
+        positions: Vec<PositionScores>,
+        /// If true, the scores include the comparison with a base.
         compared: bool,
     },
-    /// The output is embeddings.
-    Vectors(Vectors),
+    /// Scores of embeddings.
+    Cosines(Cosines),
 }
 
-/// The scores of some models on some chunks of a text. Scores of other chunks can be merged into them.
-/// The JSON is `ggmill.scores/1` (`docs/formats/measure.md`).
+/// The scores of some models on some chunks of a text. Scores of different chunks can be merged. The JSON
+/// form is `ggmill.scores/1` (`docs/formats/measure.md`).
 ///
 /// ```
 /// use ggmill_run::Scores;
@@ -55,7 +56,7 @@ pub struct Scores {
     models: Vec<(String, ModelScores)>,
 }
 
-/// Scores as JSON: a column for each number of a position.
+/// Scores in JSON: one column per score.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Columns {
     first_chunk: usize,
@@ -91,15 +92,17 @@ struct Entry {
 }
 
 impl ModelScores {
-    pub(super) fn new(first_chunk: usize, chunks: usize, values: Values) -> Self {
+    pub(super) fn new(first_chunk: usize, chunks: usize, values: ScoreValues) -> Self {
         Self { first_chunk, chunks, values }
     }
 
-    /// Returns the summary.
+    /// Summarizes the scores.
     pub fn measurement(&self) -> Measurement {
         match &self.values {
-            Values::Positions { positions, compared } => summary(positions, *compared, self.chunks),
-            Values::Vectors(vectors) => vectors.clone().summary(self.chunks),
+            ScoreValues::Positions { positions, compared } => {
+                summary(positions, *compared, self.chunks)
+            }
+            ScoreValues::Cosines(vectors) => vectors.clone().summary(self.chunks),
         }
     }
 
@@ -114,10 +117,10 @@ impl ModelScores {
         }
         match (&mut self.values, other.values) {
             (
-                Values::Positions { positions, compared },
-                Values::Positions { positions: more, compared: also },
+                ScoreValues::Positions { positions, compared },
+                ScoreValues::Positions { positions: more, compared: also },
             ) if *compared == also => positions.extend(more),
-            (Values::Vectors(vectors), Values::Vectors(more)) => vectors.append(more),
+            (ScoreValues::Cosines(vectors), ScoreValues::Cosines(more)) => vectors.append(more),
             _ => return Err(wrong("the parts have different kinds of scores")),
         }
         self.chunks += other.chunks;
@@ -126,8 +129,7 @@ impl ModelScores {
 }
 
 impl Scores {
-    /// Returns the scores of models with their names, on chunks of `context` tokens; `base` is the name of
-    /// the model that they were compared with.
+    /// Creates scores of named models on chunks of `context` tokens. `base` is the name of the base model.
     pub fn new(
         base: Option<String>,
         context: usize,
@@ -136,8 +138,7 @@ impl Scores {
         Self { base, context, models: models.into_iter().collect() }
     }
 
-    /// Reads a document. Fails for one of another schema, and for one whose numbers contradict each
-    /// other.
+    /// Parses a document. Fails for a different schema, and if its counts contradict each other.
     pub fn parse(json: &[u8]) -> Result<Self> {
         let found: Document = serde_json::from_slice(json)
             .map_err(|error| wrong(format_args!("not a document of scores: {error}")))?;
@@ -157,8 +158,8 @@ impl Scores {
 
     /// Merges the scores of parts of a text, in any order.
     ///
-    /// Fails if the parts are of different models, bases or chunk lengths, if a chunk is in two parts, and
-    /// if one between two parts is missing.
+    /// Fails if the parts have different models, bases or chunk lengths, if a chunk is in two parts, or if a
+    /// chunk between two parts is missing.
     pub fn merge(parts: impl IntoIterator<Item = Self>) -> Result<Self> {
         let mut parts: Vec<Self> = parts.into_iter().collect();
         parts.sort_by_key(|part| part.models.first().map(|(_, scores)| scores.first_chunk));
@@ -179,7 +180,7 @@ impl Scores {
         Ok(merged)
     }
 
-    /// Returns the name of the model that the others were compared with.
+    /// Returns the name of the base model.
     pub fn base(&self) -> Option<&str> {
         self.base.as_deref()
     }
@@ -221,9 +222,10 @@ impl From<ModelScores> for Columns {
         let (first_chunk, chunks) = (scores.first_chunk, scores.chunks);
         let none = Self { first_chunk, chunks, surprise: None, base: None, cosine: None };
         match scores.values {
-            Values::Vectors(vectors) => Self { cosine: Some(vectors.into_cosines()), ..none },
-            Values::Positions { positions, compared } => {
-                let column = |number: fn(&Position) -> f64| positions.iter().map(number).collect();
+            ScoreValues::Cosines(vectors) => Self { cosine: Some(vectors.into_cosines()), ..none },
+            ScoreValues::Positions { positions, compared } => {
+                let column =
+                    |number: fn(&PositionScores) -> f64| positions.iter().map(number).collect();
                 let base = compared.then(|| BaseColumns {
                     surprise: column(|position| position.base_surprise),
                     divergence: column(|position| position.divergence),
@@ -242,9 +244,9 @@ impl TryFrom<Columns> for ModelScores {
         let (first_chunk, chunks) = (found.first_chunk, found.chunks);
         let values = match (found.surprise, found.base, found.cosine) {
             (Some(surprise), None, None) => {
-                let alone = |surprise| Position::alone(surprise);
-                let positions = surprise.into_iter().map(alone).collect();
-                Values::Positions { positions, compared: false }
+                let without_base = |surprise| PositionScores::without_base(surprise);
+                let positions = surprise.into_iter().map(without_base).collect();
+                ScoreValues::Positions { positions, compared: false }
             }
             (Some(surprise), Some(base), None) => {
                 let count = surprise.len();
@@ -254,20 +256,17 @@ impl TryFrom<Columns> for ModelScores {
                 let of_base = base.surprise.into_iter().zip(base.divergence).zip(base.same_top);
                 let positions = surprise.into_iter().zip(of_base);
                 let positions =
-                    positions.map(|(surprise, ((base_surprise, divergence), same_top))| Position {
-                        surprise,
-                        base_surprise,
-                        divergence,
-                        same_top,
+                    positions.map(|(surprise, ((base_surprise, divergence), same_top))| {
+                        PositionScores { surprise, base_surprise, divergence, same_top }
                     });
-                Values::Positions { positions: positions.collect(), compared: true }
+                ScoreValues::Positions { positions: positions.collect(), compared: true }
             }
-            (None, None, Some(cosine)) => Values::Vectors(Vectors::of(cosine)),
+            (None, None, Some(cosine)) => ScoreValues::Cosines(Cosines::of(cosine)),
             _ => return Err("expected the column surprise or cosine".to_owned()),
         };
         let count = match &values {
-            Values::Positions { positions, .. } => positions.len(),
-            Values::Vectors(vectors) => vectors.len(),
+            ScoreValues::Positions { positions, .. } => positions.len(),
+            ScoreValues::Cosines(vectors) => vectors.len(),
         };
         if count == 0 || chunks == 0 || !count.is_multiple_of(chunks) {
             return Err(format!("{count} positions in {chunks} chunks"));

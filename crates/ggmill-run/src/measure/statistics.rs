@@ -16,17 +16,17 @@ pub struct Estimate {
     pub error: f64,
 }
 
-/// The distribution of the values of all positions.
+/// The distribution of a score over all positions.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Distribution {
     /// The mean.
     pub mean: Estimate,
-    /// The values in order.
+    /// The values in ascending order.
     sorted: Vec<f64>,
 }
 
-/// Running sums for a mean and its standard error.
+/// Sums for a mean and its standard error.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sums {
     count: f64,
@@ -56,22 +56,22 @@ impl Sums {
 }
 
 /// Returns the covariance of the means of two series.
-pub(super) fn covariance(left: &[f64], right: &[f64]) -> f64 {
+pub(super) fn covariance_of_means(left: &[f64], right: &[f64]) -> f64 {
     let count = left.len() as f64;
     let mean = |values: &[f64]| values.iter().sum::<f64>() / count;
     let products = left.iter().zip(right).map(|(a, b)| a * b).sum::<f64>() / count;
     if count > 1.0 { (products - mean(left) * mean(right)) / (count - 1.0) } else { 0.0 }
 }
 
-/// Returns the means of `parts` equal parts of some values, in order.
-pub(super) fn by_part(values: &[f64], parts: usize) -> Vec<f64> {
+/// Returns the mean of each of `parts` equal consecutive parts.
+pub(super) fn means_by_part(values: &[f64], parts: usize) -> Vec<f64> {
     let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
     values.chunks((values.len() / parts.max(1)).max(1)).map(mean).collect()
 }
 
 impl Distribution {
-    /// The quantiles that reports list, with their names.
-    pub const SHARES: [(&'static str, f64); 9] = [
+    /// The quantiles in reports, with their names.
+    pub const QUANTILES: [(&'static str, f64); 9] = [
         ("min", 0.0),
         ("1%", 0.01),
         ("5%", 0.05),
@@ -100,12 +100,12 @@ impl Distribution {
 }
 
 /// Returns `exp` of a mean logarithm, with the propagated error.
-pub(super) fn exponential(mean: Estimate) -> Estimate {
+pub(super) fn exp_estimate(mean: Estimate) -> Estimate {
     let value = mean.value.exp();
     Estimate { value, error: value * mean.error }
 }
 
-/// The similarity of the embeddings of a model to those of another one, the base, by token.
+/// The similarity of a model's embeddings to the base's embeddings, per token.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Similarity {
@@ -117,9 +117,9 @@ pub struct Similarity {
 
 /// The cosines of all positions.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Vectors(Vec<f64>);
+pub(super) struct Cosines(Vec<f64>);
 
-impl Vectors {
+impl Cosines {
     pub(super) fn extend(&mut self, cosines: Vec<f64>) {
         self.0.extend(cosines);
     }
@@ -142,20 +142,20 @@ impl Vectors {
 
     pub(super) fn summary(self, chunks: usize) -> Measurement {
         let counted = self.0.len();
-        let cosine_by_chunk = by_part(&self.0, chunks);
+        let cosine_by_chunk = means_by_part(&self.0, chunks);
         let similarity = Some(Similarity { cosine_by_chunk, cosine: Distribution::of(self.0) });
         Measurement { chunks, counted, perplexity: None, comparison: None, similarity }
     }
 }
 
-/// Returns the cosine of each row with the row of the base.
+/// Returns the cosine similarity of each row and the row of the base.
 pub(super) fn cosines(rows: &[f32], base: &[f32], width: usize) -> Result<Vec<f64>> {
     let pairs = rows.par_chunks_exact(width).zip(base.par_chunks_exact(width));
     pairs
         .map(|(ours, theirs)| {
-            for (row, whose) in [(ours, "model"), (theirs, "base")] {
+            for (row, owner) in [(ours, "model"), (theirs, "base")] {
                 if row.iter().any(|number| !number.is_finite()) {
-                    let message = format!("an output of the {whose} is not a finite number");
+                    let message = format!("an output of the {owner} is not a finite number");
                     return Err(Error::new(ErrorKind::NotFinite, message));
                 }
             }
@@ -164,7 +164,7 @@ pub(super) fn cosines(rows: &[f32], base: &[f32], width: usize) -> Result<Vec<f6
         .collect()
 }
 
-/// Returns the cosine of the angle between two vectors: 1 for two zero vectors, 0 for one.
+/// Returns the cosine of the angle between two vectors: 1 if both are zero, 0 if one is.
 fn cosine(left: &[f32], right: &[f32]) -> f64 {
     let product = |left: &[f32], right: &[f32]| {
         left.iter().zip(right).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum::<f64>()
@@ -182,13 +182,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_between_neighbours() {
+    fn quantiles_are_interpolated() {
         let values = Distribution::of(vec![4.0, 1.0, 3.0, 2.0]);
         let quantiles = [0.0, 0.5, 0.9, 1.0].map(|share| values.quantile(share));
         for (found, expected) in quantiles.into_iter().zip([1.0, 2.5, 3.7, 4.0]) {
             assert!((found - expected).abs() < 1e-12, "{found} {expected}");
         }
-        // Variance 1.25, of four values.
+        // The variance of the four values is 1.25.
         assert!((values.mean.value - 2.5).abs() < 1e-12);
         assert!((values.mean.error - (1.25f64 / 3.0).sqrt()).abs() < 1e-12);
     }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use ggmill_core::GgmlType;
 
-use super::chunks::{Divided, Wanted};
+use super::chunks::{ChunkInputs, OutputRange};
 use super::statistics::Sums;
-use super::{Chunks, Estimate, check, check_came, compare};
+use super::{Chunks, Estimate, check, check_next_tokens, compare};
 use crate::error::{Error, ErrorKind, Result};
 use crate::program::Program;
 use crate::run::Runner;
@@ -19,17 +19,17 @@ pub struct Trial {
     pub tensor: String,
     /// The type.
     pub ggml_type: GgmlType,
-    /// The importance of each column for the quantization: a row for each matrix of the tensor.
+    /// Importance weights: a row per matrix of the tensor, in it a number per column.
     importance: Option<Arc<Vec<f32>>>,
 }
 
 impl Trial {
-    /// Returns a trial of a tensor with this type.
+    /// Creates a trial of a tensor with a type.
     pub fn new(tensor: impl Into<String>, ggml_type: GgmlType) -> Self {
         Self { tensor: tensor.into(), ggml_type, importance: None }
     }
 
-    /// Sets the importance of each column for the quantization: a row for each matrix of the tensor.
+    /// Sets the importance weights: a row per matrix of the tensor, in it a number per column.
     #[must_use]
     pub fn with_importance(self, importance: Option<Vec<f32>>) -> Self {
         Self { importance: importance.map(Arc::new), ..self }
@@ -39,8 +39,8 @@ impl Trial {
 /// The outcome of a [`Trial`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Tried {
-    /// The mean KL divergence of the output from that of the unmodified model.
+pub enum TrialOutcome {
+    /// The mean KL divergence from the output of the unmodified model.
     Divergence(Estimate),
     /// The output is not finite.
     NotFinite,
@@ -48,7 +48,7 @@ pub enum Tried {
     Unused,
 }
 
-impl Tried {
+impl TrialOutcome {
     /// Returns the mean KL divergence, if there is one.
     pub fn divergence(self) -> Option<Estimate> {
         match self {
@@ -60,32 +60,34 @@ impl Tried {
 
 /// Measures the effect of each trial on the output of a model.
 ///
-/// Only the operations from the first that uses the tensor on are computed again. `watch` is called with
-/// the number of finished trials and the total; with little memory the text is divided, and all trials
-/// are repeated for each part. An error from it ends the measurement.
+/// Only the operations after the first use of the tensor are repeated. `watch` is called with the number of
+/// finished trials and the total. If memory is limited, the text is divided, and all trials are repeated
+/// for each part. An error from `watch` ends the measurement.
 ///
-/// Fails if the rows of a tensor are not whole blocks of the type, if the type cannot be encoded or needs
-/// an importance that is missing, and like [`measure`](super::measure).
+/// Fails if the row length of a tensor is not a multiple of the type's block size, if the type cannot be
+/// encoded or requires importance weights that are missing, and like [`measure`](super::measure).
 pub fn trials<E: From<Error>>(
     runner: &Runner,
     program: &Program<'_>,
     chunks: &Chunks,
     trials: &[Trial],
     mut watch: impl FnMut(usize, usize) -> Result<(), E>,
-) -> Result<Vec<Tried>, E> {
+) -> Result<Vec<TrialOutcome>, E> {
     check(program, None)?;
-    check_came(program, chunks)?;
+    check_next_tokens(program, chunks)?;
     let mut variants = Vec::with_capacity(trials.len());
     let mut numbers = Vec::with_capacity(trials.len());
     for (number, trial) in trials.iter().enumerate() {
         let importance = trial.importance.as_ref();
-        if let Some(variant) = program.rounded(&trial.tensor, trial.ggml_type, importance)? {
+        if let Some(variant) =
+            program.with_requantized(&trial.tensor, trial.ggml_type, importance)?
+        {
             variants.push(variant);
             numbers.push(number);
         }
     }
-    let (length, counted) = (chunks.context() as u64, chunks.counted());
-    let rows = program.places_of(chunks, Wanted::Counted);
+    let (length, counted) = (chunks.context() as u64, chunks.scored());
+    let rows = program.output_positions(chunks, OutputRange::Scored);
     let outputs = rows.len() as u64;
     let width = usize::try_from(program.output_len()).map_err(|_| Error::memory(usize::MAX))?;
     // The states of the model and of a variant are in memory together, with the logits of the model.
@@ -101,9 +103,9 @@ pub fn trials<E: From<Error>>(
     let all = variants.len() * groups.len();
     let mut done = 0;
     for texts in groups {
-        let divided = Divided::of(program, texts)?;
+        let divided = ChunkInputs::of(program, texts)?;
         let (tokens, sources) = (divided.texts(), divided.sources());
-        let states = runner.states_into(program, &tokens, sources, None)?;
+        let states = runner.states_with_activations(program, &tokens, sources, None)?;
         let base: Result<Vec<Vec<f32>>> = (0..texts.len())
             .map(|text| runner.output(program, &states, text, rows.clone()))
             .collect();
@@ -111,16 +113,16 @@ pub fn trials<E: From<Error>>(
         drop(states);
         for (text, base) in texts.iter().zip(&base) {
             // An error of the model itself is not the outcome of a trial.
-            let came = &text[counted.start + 1..=counted.end];
-            runner.install(|| compare(base, Some(base), width, came))?;
+            let next_tokens = &text[counted.start + 1..=counted.end];
+            runner.install(|| compare(base, Some(base), width, next_tokens))?;
         }
         let given = (tokens.as_slice(), sources);
         runner.states_of_variants(program, &variants, given, |variant, states| {
             for (number, (text, base)) in texts.iter().zip(&base).enumerate() {
                 let logits = runner.output(&variants[variant], &states, number, rows.clone())?;
-                let came = &text[counted.start + 1..=counted.end];
+                let next_tokens = &text[counted.start + 1..=counted.end];
                 let found = &mut divergences[numbers[variant]];
-                match runner.install(|| compare(&logits, Some(base), width, came)) {
+                match runner.install(|| compare(&logits, Some(base), width, next_tokens)) {
                     Ok(positions) => {
                         let more = positions.iter().map(|position| position.divergence);
                         if let Some(found) = found {
@@ -137,9 +139,9 @@ pub fn trials<E: From<Error>>(
     }
     program.model.verify().map_err(Error::from)?;
     let outcome = |divergences: Option<Vec<f64>>| match divergences {
-        None => Tried::NotFinite,
-        Some(found) if found.is_empty() => Tried::Unused,
-        Some(found) => Tried::Divergence(Sums::of(found.into_iter()).mean()),
+        None => TrialOutcome::NotFinite,
+        Some(found) if found.is_empty() => TrialOutcome::Unused,
+        Some(found) => TrialOutcome::Divergence(Sums::of(found.into_iter()).mean()),
     };
     Ok(divergences.into_iter().map(outcome).collect())
 }

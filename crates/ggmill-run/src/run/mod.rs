@@ -1,4 +1,4 @@
-//! Runs programs over texts, node by node, all texts at once.
+//! Runs programs on texts, node by node, all texts at once.
 
 mod operations;
 
@@ -11,11 +11,11 @@ use ggmill_quant::Isa;
 use rayon::ThreadPool;
 
 use crate::activations::Activations;
-use crate::error::{Error, ErrorKind, Result, room};
+use crate::error::{Error, ErrorKind, Result, try_zeros};
 use crate::input::Source;
 use crate::matrix::Tiles;
-use crate::program::{Program, TILES};
-use crate::sequence::Turns;
+use crate::program::{Program, TILE_BYTES};
+use crate::sequence::RopeTable;
 
 /// Options for running models. Results do not depend on them.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub struct Options {
     /// The number of threads; `None` for one per core.
     pub threads: Option<usize>,
     /// The approximate memory limit for the results of operations including the output, in bytes. It
-    /// limits how many texts are run at once.
+    /// limits the number of texts that are run at once.
     pub memory: u64,
     /// The instruction set; by default the best that the machine has.
     pub isa: Isa,
@@ -63,18 +63,18 @@ pub struct Runner {
     options: Options,
 }
 
-/// The results of all blocks for some texts, from which the output of any token can be computed.
+/// The hidden states of some texts after all blocks, from which the output of any token can be computed.
 #[derive(Debug)]
 pub struct States {
     values: Vec<Option<Data>>,
     texts: Vec<Range<usize>>,
 }
 
-/// The result of a node for all tokens.
+/// The result of a node for all tokens: elements, or indices of experts or tokens.
 #[derive(Clone, Debug)]
 enum Data {
     Numbers(Arc<Vec<f32>>),
-    Places(Arc<Vec<u32>>),
+    Indices(Arc<Vec<u32>>),
 }
 
 impl States {
@@ -87,7 +87,7 @@ impl States {
     fn memory(&self) -> u64 {
         let numbers = self.values.iter().flatten().map(|data| match data {
             Data::Numbers(values) => values.len() as u64,
-            Data::Places(places) => places.len() as u64,
+            Data::Indices(indices) => indices.len() as u64,
         });
         numbers.sum::<u64>().saturating_mul(4)
     }
@@ -115,11 +115,11 @@ impl Runner {
     /// Returns the number of texts of this length that can be run at once, at least one. Fails if the
     /// memory limit is too small for one text and the output of all its tokens.
     pub fn texts_at_once(&self, program: &Program<'_>, length: u64) -> Result<usize> {
-        self.texts_with(program, length, length)
+        self.texts_with_outputs(program, length, length)
     }
 
-    /// Like [`texts_at_once`](Self::texts_at_once), with the output of only `outputs` tokens of a text.
-    pub(crate) fn texts_with(
+    /// Like [`texts_at_once`](Self::texts_at_once), but with the output of only `outputs` tokens.
+    pub(crate) fn texts_with_outputs(
         &self,
         program: &Program<'_>,
         length: u64,
@@ -148,19 +148,19 @@ impl Runner {
         Ok(usize::try_from(texts).unwrap_or(1))
     }
 
-    /// Runs all blocks of a model over some texts. Each weight is read once.
+    /// Runs all blocks of a model on some texts. Each weight is read once.
     ///
-    /// Fails for tokens outside the vocabulary, for weights that are not finite, and if the results need
-    /// more memory than is allowed.
+    /// Fails for tokens outside the vocabulary, for non-finite weights, and if the results exceed the
+    /// memory limit.
     pub fn states(&self, program: &Program<'_>, texts: &[&[u32]]) -> Result<States> {
-        self.states_into(program, texts, &[], None)
+        self.states_with_activations(program, texts, &[], None)
     }
 
     /// Like [`states`](Self::states), for a model with an encoder and a decoder: `sources` has the source
     /// of each text.
     ///
-    /// Fails like [`states`](Self::states), for a model that takes no source, if a text has none, and for
-    /// a source of the wrong kind (tokens, or vectors of finite numbers).
+    /// Also fails for a model that takes no source, for a text without a source, and for a source of the
+    /// wrong kind (tokens, or vectors of finite numbers).
     ///
     /// ```no_run
     /// # use ggmill_run::{Options, Program, Runner, Source};
@@ -178,11 +178,11 @@ impl Runner {
         texts: &[&[u32]],
         sources: &[Source<'_>],
     ) -> Result<States> {
-        self.states_into(program, texts, sources, None)
+        self.states_with_activations(program, texts, sources, None)
     }
 
     /// Like [`states_with_sources`](Self::states_with_sources), and adds up activations.
-    pub(crate) fn states_into(
+    pub(crate) fn states_with_activations(
         &self,
         program: &Program<'_>,
         texts: &[&[u32]],
@@ -191,12 +191,12 @@ impl Runner {
     ) -> Result<States> {
         let mut run = self.start(program, texts, sources, activations)?;
         self.pool.install(|| run.nodes(0..program.tail))?;
-        Ok(run.end())
+        Ok(run.into_states())
     }
 
-    /// Runs all blocks of a program, and of variants that differ from it in one weight. A variant is run
-    /// from the first operation that uses the weight on, because the results before are the same. `each`
-    /// is called with the number of the variant and its states.
+    /// Runs all blocks of a program, and of variants that differ from it in one weight. A variant starts at
+    /// the first operation that uses the weight, because earlier results are identical. `each` is called
+    /// with the index of the variant and its states.
     pub(crate) fn states_of_variants<E: From<Error>>(
         &self,
         program: &Program<'_>,
@@ -215,7 +215,7 @@ impl Runner {
             done = start;
             let mut variant = run.with_program(&variants[number]);
             self.pool.install(|| variant.nodes(start..program.tail))?;
-            each(number, variant.end())?;
+            each(number, variant.into_states())?;
         }
         Ok(())
     }
@@ -235,18 +235,19 @@ impl Runner {
         let all = texts.iter().map(|text| text.len()).chain(lengths.iter().copied());
         let (longest, threads) = (all.max().unwrap_or(0) as u64, self.threads());
         self.check_memory(program.memory_of_states(texts.len() as u64, longest, threads))?;
-        let sequences = [Sequence::of(texts), Sequence::of_sources(sources, &lengths)];
+        let sequences = [Sequence::of_texts(texts), Sequence::of_sources(sources, &lengths)];
         Ok(Run {
             program,
             tiles: Tiles::new(self.options.isa),
             values: vec![None; program.graph().nodes().len()],
             arena: arena_for(program, &sequences),
-            turns: Vec::new(),
+            rope_tables: Vec::new(),
             sequences,
             activations,
         })
     }
 
+    /// Fails if `needed` bytes exceed the memory limit.
     pub(crate) fn check_memory(&self, needed: u64) -> Result<()> {
         if needed <= self.options.memory {
             return Ok(());
@@ -256,10 +257,9 @@ impl Runner {
         Err(Error::new(ErrorKind::Memory, message))
     }
 
-    /// Computes the output for some tokens of a text: a row for each.
+    /// Computes the output for some tokens of a text: one row per token.
     ///
-    /// Fails for weights that are not finite, and if the results and the states need more memory than is
-    /// allowed.
+    /// Fails for non-finite weights, and if the results and the states exceed the memory limit.
     pub fn output(
         &self,
         program: &Program<'_>,
@@ -267,11 +267,11 @@ impl Runner {
         text: usize,
         tokens: Range<usize>,
     ) -> Result<Vec<f32>> {
-        self.output_into(program, states, text, tokens, None)
+        self.output_with_activations(program, states, text, tokens, None)
     }
 
     /// Like [`output`](Self::output), and adds up activations.
-    pub(crate) fn output_into(
+    pub(crate) fn output_with_activations(
         &self,
         program: &Program<'_>,
         states: &States,
@@ -283,9 +283,9 @@ impl Runner {
         let start = states.texts[text].start;
         let rows = start + tokens.start..start + tokens.end;
         let count = rows.len() as u64;
-        let held = states.memory().saturating_add(TILES);
+        let held = states.memory().saturating_add(TILE_BYTES);
         self.check_memory(held.saturating_add(program.memory_of_output(count)))?;
-        let mut arena = Arena::of(program.numbers_of_output().saturating_mul(count));
+        let mut arena = Arena::with_capacity(program.peak_output_elements().saturating_mul(count));
         let mut values = vec![None; nodes.len()];
         for (number, value) in states.values.iter().enumerate() {
             // Only the rows of these tokens.
@@ -301,7 +301,7 @@ impl Runner {
             tiles: Tiles::new(self.options.isa),
             values,
             arena,
-            turns: Vec::new(),
+            rope_tables: Vec::new(),
             sequences: Default::default(),
             activations,
         };
@@ -313,7 +313,7 @@ impl Runner {
     }
 }
 
-/// Fails unless each text has a source, or the model takes none and there is none.
+/// Fails unless each text has a source if the model takes sources, and none otherwise.
 fn check_sources(program: &Program<'_>, texts: &[&[u32]], sources: &[Source<'_>]) -> Result<()> {
     let message = match (program.has_source(), sources) {
         (false, []) => return Ok(()),
@@ -328,45 +328,47 @@ fn check_sources(program: &Program<'_>, texts: &[&[u32]], sources: &[Source<'_>]
 /// Returns an arena for the results of operations over these texts and their sources.
 fn arena_for(program: &Program<'_>, sequences: &[Sequence; 2]) -> Arena {
     let tokens = sequences.iter().map(|sequence| sequence.positions.len()).max().unwrap_or(0);
-    Arena::of(program.numbers().saturating_mul(tokens as u64))
+    Arena::with_capacity(program.peak_elements().saturating_mul(tokens as u64))
 }
 
+/// The state of a run: the results of nodes that are still needed, and buffers.
 struct Run<'p> {
     program: &'p Program<'p>,
     tiles: Tiles,
     values: Vec<Option<Data>>,
     arena: Arena,
-    /// The last tables of rotary positions: blocks usually share one or two.
-    turns: Vec<(Rope, Arc<Turns>)>,
-    /// The texts, and their sources.
+    /// The most recent rotation tables: blocks usually share one or two.
+    rope_tables: Vec<(Rope, Arc<RopeTable>)>,
+    /// The texts and their sources, in this order.
     sequences: [Sequence; 2],
     activations: Option<&'p mut Activations>,
 }
 
 impl Run<'_> {
-    /// Returns a copy of the run that continues with another program of the same graph.
+    /// Returns a copy of the run that continues with another program with the same graph.
     fn with_program<'o>(&self, program: &'o Program<'o>) -> Run<'o> {
         Run {
             program,
             tiles: Tiles::new(self.tiles.isa),
             values: self.values.clone(),
             arena: arena_for(program, &self.sequences),
-            turns: self.turns.clone(),
+            rope_tables: self.rope_tables.clone(),
             sequences: self.sequences.clone(),
             activations: None,
         }
     }
 
-    fn end(self) -> States {
+    fn into_states(self) -> States {
         let [texts, _] = self.sequences;
         States { values: self.values, texts: texts.texts }
     }
 
-    /// Returns the texts or sources that a node computes with.
+    /// Returns the sequence that a node computes on: the texts or the sources.
     fn sequence(&self, node: &Node) -> &Sequence {
         &self.sequences[usize::from(node.of_source)]
     }
 
+    /// Computes a range of nodes, and frees results after their last use.
     fn nodes(&mut self, range: Range<usize>) -> Result<()> {
         let nodes = self.program.graph().nodes();
         for number in range {
@@ -386,7 +388,7 @@ impl Run<'_> {
     }
 }
 
-/// Concatenated texts, as tokens or as vectors.
+/// Concatenated texts or sources, as tokens or as vectors.
 #[derive(Clone, Debug, Default)]
 struct Sequence {
     texts: Vec<Range<usize>>,
@@ -398,7 +400,7 @@ struct Sequence {
 }
 
 impl Sequence {
-    fn of(texts: &[&[u32]]) -> Self {
+    fn of_texts(texts: &[&[u32]]) -> Self {
         let mut sequence = Self::default();
         for text in texts {
             sequence.push(text.len());
@@ -407,7 +409,7 @@ impl Sequence {
         sequence
     }
 
-    /// Returns sources with these numbers of tokens or vectors.
+    /// Concatenates sources; `lengths` are their numbers of tokens or vectors.
     fn of_sources(sources: &[Source<'_>], lengths: &[usize]) -> Self {
         let mut sequence = Self::default();
         for (source, &length) in sources.iter().zip(lengths) {
@@ -432,36 +434,36 @@ impl Sequence {
     }
 }
 
-/// Reuses buffers for the results of operations, up to a total length. Fresh memory from the system can
-/// take as long as an operation.
+/// A pool of buffers for the results of operations. Allocating fresh memory from the system can take as
+/// long as an operation.
 #[derive(Debug, Default)]
 struct Arena {
     free: Vec<Vec<f32>>,
-    /// The total length of all buffers, free or in use.
-    held: u64,
-    most: u64,
+    /// The total length of all buffers, free or in use, in elements.
+    allocated: u64,
+    capacity: u64,
 }
 
 impl Arena {
-    /// Returns an arena that drops free buffers to keep the total length within `most`.
-    fn of(most: u64) -> Self {
-        Self { free: Vec::new(), held: 0, most }
+    /// Returns an arena that drops free buffers to keep the total length within `capacity` elements.
+    fn with_capacity(capacity: u64) -> Self {
+        Self { free: Vec::new(), allocated: 0, capacity }
     }
 
-    /// Returns a buffer of this length with arbitrary content.
+    /// Returns a buffer of `len` elements with arbitrary content.
     fn take(&mut self, len: usize) -> Result<Vec<f32>> {
         if let Some(place) = self.free.iter().position(|free| free.len() == len) {
             return Ok(self.free.swap_remove(place));
         }
-        while self.held.saturating_add(len as u64) > self.most {
+        while self.allocated.saturating_add(len as u64) > self.capacity {
             let Some(free) = self.free.pop() else { break };
-            self.held = self.held.saturating_sub(free.len() as u64);
+            self.allocated = self.allocated.saturating_sub(free.len() as u64);
         }
-        self.held = self.held.saturating_add(len as u64);
-        room(len)
+        self.allocated = self.allocated.saturating_add(len as u64);
+        try_zeros(len)
     }
 
-    /// Returns a result to the arena if nothing else refers to it.
+    /// Returns a buffer to the arena if nothing else refers to it.
     fn put(&mut self, values: Arc<Vec<f32>>) {
         if let Ok(values) = Arc::try_unwrap(values) {
             self.free.push(values);
@@ -475,16 +477,16 @@ mod tests {
 
     #[test]
     fn buffers_return_and_the_limit_holds() {
-        let mut arena = Arena::of(100);
+        let mut arena = Arena::with_capacity(100);
         let (a, b) = (arena.take(40).unwrap(), arena.take(60).unwrap());
         let (at, kept) = (a.as_ptr(), Arc::new(b));
         arena.put(Arc::new(a));
         arena.put(Arc::clone(&kept));
-        assert_eq!((arena.free.len(), arena.held), (1, 100));
+        assert_eq!((arena.free.len(), arena.allocated), (1, 100));
         let again = arena.take(40).unwrap();
-        assert_eq!((again.as_ptr(), arena.held), (at, 100));
+        assert_eq!((again.as_ptr(), arena.allocated), (at, 100));
         arena.put(Arc::new(again));
         // The limit does not allow a third buffer, so the free one is dropped.
-        assert_eq!((arena.take(30).unwrap().len(), arena.free.len(), arena.held), (30, 0, 90));
+        assert_eq!((arena.take(30).unwrap().len(), arena.free.len(), arena.allocated), (30, 0, 90));
     }
 }

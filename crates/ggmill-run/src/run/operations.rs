@@ -1,4 +1,4 @@
-//! Computes the result of each node of a graph.
+//! Computes the result of each node of a graph from its operands.
 
 use std::sync::Arc;
 
@@ -7,41 +7,47 @@ use ggmill_arch::graph::{
 };
 
 use super::{Data, Run, Sequence};
-use crate::attention::{Extra, Indexer, Operands, Picks, attention, pick, run_length};
+use crate::attention::{Indexer, Operands, OptionalOperands, Picks, attention, pick, run_length};
 use crate::elementwise as each;
 use crate::error::{Error, ErrorKind, Result};
-use crate::program::TURNS;
-use crate::sequence::{self, Turns, hashes, pool};
+use crate::program::MAX_ROPE_TABLES;
+use crate::sequence::{self, RopeTable, hashed_row_numbers, pool};
 
 impl Run<'_> {
-    /// Adds up the activations of a matrix if they are collected.
-    fn activated(&mut self, matrix: usize, values: &[f32], places: Option<&[u32]>) -> Result<()> {
+    /// Adds the activations of a matrix if they are collected.
+    fn add_activations(
+        &mut self,
+        matrix: usize,
+        values: &[f32],
+        indices: Option<&[u32]>,
+    ) -> Result<()> {
         let program = self.program;
-        self.activations.as_mut().map_or(Ok(()), |all| all.add(program, matrix, values, places))
+        self.activations.as_mut().map_or(Ok(()), |all| all.add(program, matrix, values, indices))
     }
 
-    /// Like [`activated`](Self::activated), for operations with a matrix for each part.
-    fn activated_by_part(&mut self, matrix: usize, values: &[f32]) -> Result<()> {
+    /// Like [`add_activations`](Self::add_activations), for operations with a matrix for each part.
+    fn add_activations_by_part(&mut self, matrix: usize, values: &[f32]) -> Result<()> {
         if self.activations.is_none() {
             return Ok(());
         }
         let columns = self.program.row_len(matrix).max(1);
         let heads = self.program.dimension(matrix, 2);
         if heads == 1 {
-            return self.activated(matrix, values, None);
+            return self.add_activations(matrix, values, None);
         }
-        let places: Vec<u32> =
+        let indices: Vec<u32> =
             (0..values.len() / columns).map(|row| (row % heads) as u32).collect();
-        self.activated(matrix, values, Some(&places))
+        self.add_activations(matrix, values, Some(&indices))
     }
 
+    /// Drops the result of a node and reuses its buffer.
     pub(super) fn drop_value(&mut self, number: usize) {
         if let Some(Data::Numbers(data)) = self.values[number].take() {
             self.arena.put(data);
         }
     }
 
-    /// Returns the values of an operand.
+    /// Returns the elements of an operand.
     fn numbers(&self, node: &Node, input: usize) -> Result<Arc<Vec<f32>>> {
         match node.inputs.get(input).and_then(|&number| self.values[number].as_ref()) {
             Some(Data::Numbers(data)) => Ok(Arc::clone(data)),
@@ -49,20 +55,22 @@ impl Run<'_> {
         }
     }
 
-    fn places(&self, node: &Node, input: usize) -> Result<Arc<Vec<u32>>> {
+    /// Returns the indices of an operand.
+    fn indices(&self, node: &Node, input: usize) -> Result<Arc<Vec<u32>>> {
         match node.inputs.get(input).and_then(|&number| self.values[number].as_ref()) {
-            Some(Data::Places(data)) => Ok(Arc::clone(data)),
+            Some(Data::Indices(data)) => Ok(Arc::clone(data)),
             _ => Err(Error::new(ErrorKind::Graph, "an operand is missing")),
         }
     }
 
-    /// Takes the values of the first operand to modify them in place: the buffer itself if this is its
+    /// Returns the elements of the first operand for an in-place operation: the buffer itself if this is its
     /// last use, else a copy.
-    fn taken(&mut self, node: &Node, number: usize) -> Result<Vec<f32>> {
-        self.taken_from(node, 0, number)
+    fn take_first_operand(&mut self, node: &Node, number: usize) -> Result<Vec<f32>> {
+        self.take_operand(node, 0, number)
     }
 
-    fn taken_from(&mut self, node: &Node, input: usize, number: usize) -> Result<Vec<f32>> {
+    /// Like [`take_first_operand`](Self::take_first_operand), for operand `input`.
+    fn take_operand(&mut self, node: &Node, input: usize, number: usize) -> Result<Vec<f32>> {
         let data = self.numbers(node, input)?;
         let input = node.inputs[input];
         if self.program.last_use[input] == number {
@@ -79,15 +87,15 @@ impl Run<'_> {
         }
     }
 
-    /// Returns a buffer for the result of a node, for the number of tokens of the first operand.
-    fn room(&mut self, node: &Node) -> Result<Vec<f32>> {
+    /// Returns a buffer for the result of a node, for as many tokens as the first operand has.
+    fn result_buffer(&mut self, node: &Node) -> Result<Vec<f32>> {
         let nodes = self.program.graph().nodes();
         let first = nodes[node.inputs[0]].extent.elements() as usize;
         let tokens = self.numbers(node, 0)?.len() / first.max(1);
         self.arena.take(tokens * node.extent.elements() as usize)
     }
 
-    /// Combines two operands elementwise; each number of the smaller one applies to several of the other.
+    /// Combines two operands elementwise. The smaller one is broadcast.
     fn arithmetic(&mut self, with: Arithmetic, node: &Node, number: usize) -> Result<Vec<f32>> {
         let nodes = self.program.graph().nodes();
         let sizes = [0, 1].map(|input| nodes[node.inputs[input]].extent.elements());
@@ -99,55 +107,58 @@ impl Run<'_> {
             return Err(Error::new(ErrorKind::Graph, "no operand has the size of the result"));
         }
         let other = self.numbers(node, 1 - base)?;
-        let mut values = self.taken_from(node, base, number)?;
+        let mut values = self.take_operand(node, base, number)?;
         let repeat = (size / sizes[1 - base].max(1)) as usize;
         each::arithmetic(with, &mut values, &other, repeat, base == 1);
         Ok(values)
     }
 
-    fn turns(&mut self, rope: &Rope, factors: Option<&[f32]>) -> Result<Arc<Turns>> {
+    /// Returns the rotation table of a rotary embedding.
+    fn rope_table(&mut self, rope: &Rope, factors: Option<&[f32]>) -> Result<Arc<RopeTable>> {
         // One table serves both directions.
         let mut rope = rope.clone();
         rope.back = false;
-        if let Some((_, turns)) = self.turns.iter().find(|(known, _)| *known == rope) {
-            return Ok(Arc::clone(turns));
+        if let Some((_, table)) = self.rope_tables.iter().find(|(known, _)| *known == rope) {
+            return Ok(Arc::clone(table));
         }
-        if self.turns.len() >= TURNS {
-            self.turns.remove(0);
+        if self.rope_tables.len() >= MAX_ROPE_TABLES {
+            self.rope_tables.remove(0);
         }
         let longest = self.sequences.iter().map(Sequence::longest).max().unwrap_or(0);
-        let turns = Arc::new(Turns::of(&rope, factors, longest)?);
-        self.turns.push((rope, Arc::clone(&turns)));
-        Ok(turns)
+        let table = Arc::new(RopeTable::of(&rope, factors, longest)?);
+        self.rope_tables.push((rope, Arc::clone(&table)));
+        Ok(table)
     }
 
+    /// Computes the result of a node.
     pub(super) fn node(&mut self, node: &Node, number: usize) -> Result<Data> {
         let program = self.program;
         let nodes = program.graph().nodes();
         let extent = node.extent;
         let of = |input: usize| nodes[node.inputs[input]].extent;
-        let whole = |weight: Option<usize>| weight.map(|weight| program.whole(weight)).transpose();
+        let decoded =
+            |weight: Option<usize>| weight.map(|weight| program.decode_weight(weight)).transpose();
         let isa = self.tiles.isa;
         let values = match node.operation {
             Operation::Rows { table, rows } => self.rows(node, table, rows)?,
             Operation::Linear { matrix, scale, bias } => {
                 let values = self.numbers(node, 0)?;
-                self.activated(matrix, &values, None)?;
-                let mut out = self.room(node)?;
+                self.add_activations(matrix, &values, None)?;
+                let mut out = self.result_buffer(node)?;
                 program.linear(&mut self.tiles, &values, matrix, scale, bias, &mut out)?;
                 out
             }
             Operation::ExpertLinear { matrix, scale, bias } => {
-                let (values, places) = (self.numbers(node, 0)?, self.places(node, 1)?);
-                self.activated(matrix, &values, Some(&places))?;
+                let (values, indices) = (self.numbers(node, 0)?, self.indices(node, 1)?);
+                self.add_activations(matrix, &values, Some(&indices))?;
                 let used = of(1).length as usize;
                 let mut out =
-                    self.arena.take(places.len() / used.max(1) * extent.elements() as usize)?;
+                    self.arena.take(indices.len() / used.max(1) * extent.elements() as usize)?;
                 let weights = [Some(matrix), scale, bias];
                 program.expert_linear(
                     &mut self.tiles,
                     &values,
-                    &places,
+                    &indices,
                     used,
                     weights,
                     &mut out,
@@ -156,27 +167,27 @@ impl Run<'_> {
             }
             Operation::HeadLinear { matrix } => {
                 let values = self.numbers(node, 0)?;
-                self.activated_by_part(matrix, &values)?;
-                let mut out = self.room(node)?;
+                self.add_activations_by_part(matrix, &values)?;
+                let mut out = self.result_buffer(node)?;
                 let heads = extent.parts.unwrap_or(1) as usize;
                 program.head_linear(&mut self.tiles, &values, matrix, heads, &mut out)?;
                 out
             }
             Operation::RmsNorm { weight, epsilon } => {
-                let mut values = self.taken(node, number)?;
-                each::rms_norm(&mut values, extent, whole(weight)?.as_deref(), epsilon);
+                let mut values = self.take_first_operand(node, number)?;
+                each::rms_norm(&mut values, extent, decoded(weight)?.as_deref(), epsilon);
                 values
             }
             Operation::LayerNorm { weight, bias, epsilon } => {
-                let mut values = self.taken(node, number)?;
-                let (weight, bias) = (whole(weight)?, whole(bias)?);
+                let mut values = self.take_first_operand(node, number)?;
+                let (weight, bias) = (decoded(weight)?, decoded(bias)?);
                 each::layer_norm(&mut values, extent, weight.as_deref(), bias.as_deref(), epsilon);
                 values
             }
             Operation::Rope(ref rope) => {
-                let turns = self.turns(rope, whole(rope.factors)?.as_deref())?;
-                let mut values = self.taken(node, number)?;
-                turns.rotate(&mut values, extent, rope, &self.sequence(node).positions);
+                let table = self.rope_table(rope, decoded(rope.factors)?.as_deref())?;
+                let mut values = self.take_first_operand(node, number)?;
+                table.rotate(&mut values, extent, rope, &self.sequence(node).positions);
                 values
             }
             Operation::Attention(ref options) => self.attention(node, options)?,
@@ -185,24 +196,24 @@ impl Run<'_> {
             | Operation::Concat
             | Operation::Repeat { .. }
             | Operation::Total
-            | Operation::Mix => self.rearranged(node)?,
+            | Operation::Mix => self.rearrange(node)?,
             Operation::Apply(function) => {
-                let mut values = self.taken(node, number)?;
+                let mut values = self.take_first_operand(node, number)?;
                 each::apply(isa, function, &mut values);
                 values
             }
             Operation::Clamp { low, high } => {
-                let mut values = self.taken(node, number)?;
+                let mut values = self.take_first_operand(node, number)?;
                 each::clamp(&mut values, low, high);
                 values
             }
             Operation::Softmax => {
-                let mut values = self.taken(node, number)?;
+                let mut values = self.take_first_operand(node, number)?;
                 each::softmax(isa, &mut values, extent);
                 values
             }
             Operation::Top { .. } | Operation::Choice { .. } | Operation::Pick(_) => {
-                return Ok(Data::Places(Arc::new(self.chosen(node)?)));
+                return Ok(Data::Indices(Arc::new(self.choose_indices(node)?)));
             }
             Operation::Constant(ref numbers) => {
                 let mut out =
@@ -211,30 +222,30 @@ impl Run<'_> {
                 out
             }
             Operation::Take => {
-                let (values, places) = (self.numbers(node, 0)?, self.places(node, 1)?);
+                let (values, indices) = (self.numbers(node, 0)?, self.indices(node, 1)?);
                 let (width, count) = (of(0).length as usize, extent.length as usize);
-                let mut out = self.room(node)?;
-                each::take(&values, width, &places, count, &mut out);
+                let mut out = self.result_buffer(node)?;
+                each::gather(&values, width, &indices, count, &mut out);
                 out
             }
             Operation::Normalize => {
-                let mut values = self.taken(node, number)?;
+                let mut values = self.take_first_operand(node, number)?;
                 each::normalize(&mut values, extent);
                 values
             }
             Operation::Sinkhorn { count, epsilon } => {
-                let mut values = self.taken(node, number)?;
+                let mut values = self.take_first_operand(node, number)?;
                 each::sinkhorn(&mut values, extent, count, epsilon);
                 values
             }
             Operation::L2Norm { epsilon } => {
-                let mut values = self.taken(node, number)?;
+                let mut values = self.take_first_operand(node, number)?;
                 each::l2_norm(&mut values, extent, epsilon);
                 values
             }
             Operation::TapsLinear { kernel, bias } => {
                 let values = self.numbers(node, 0)?;
-                let mut out = self.room(node)?;
+                let mut out = self.result_buffer(node)?;
                 program.taps_linear(&mut self.tiles, &values, kernel, bias, &mut out)?;
                 out
             }
@@ -245,23 +256,23 @@ impl Run<'_> {
             | Operation::Shift { .. }
             | Operation::Pool { .. }
             | Operation::Convolution { .. }
-            | Operation::Recurrence(_) => self.through_text(node, number)?,
+            | Operation::Recurrence(_) => self.sequence_operation(node, number)?,
             Operation::SwigluOai => {
                 let other = self.numbers(node, 1)?;
-                let mut values = self.taken(node, number)?;
+                let mut values = self.take_first_operand(node, number)?;
                 each::swiglu_oai(&mut values, &other);
                 values
             }
             Operation::Arithmetic(with) => self.arithmetic(with, node, number)?,
             Operation::WithNumber { with, number: by, left } => {
-                let mut values = self.taken(node, number)?;
+                let mut values = self.take_first_operand(node, number)?;
                 each::with_number(with, &mut values, by, left);
                 values
             }
             Operation::WithWeight { with, weight, left } => {
-                let mut values = self.taken(node, number)?;
+                let mut values = self.take_first_operand(node, number)?;
                 let dimensions = &program.graph().weights()[weight].dimensions;
-                let weight = (&*program.whole(weight)?, &**dimensions);
+                let weight = (&*program.decode_weight(weight)?, &**dimensions);
                 each::with_weight(with, &mut values, extent, weight, left);
                 values
             }
@@ -273,35 +284,41 @@ impl Run<'_> {
         Ok(Data::Numbers(Arc::new(values)))
     }
 
-    fn rearranged(&mut self, node: &Node) -> Result<Vec<f32>> {
+    /// Computes an operation that slices, concatenates, repeats or sums parts.
+    fn rearrange(&mut self, node: &Node) -> Result<Vec<f32>> {
         let (nodes, extent) = (self.program.graph().nodes(), node.extent);
         let of = |input: usize| nodes[node.inputs[input]].extent;
         Ok(match node.operation {
             Operation::Part { start } => {
-                let mut out = self.room(node)?;
-                each::part(&self.numbers(node, 0)?, of(0), start as usize, extent, &mut out);
+                let mut out = self.result_buffer(node)?;
+                each::slice_parts(&self.numbers(node, 0)?, of(0), start as usize, extent, &mut out);
                 out
             }
             Operation::Concat => {
-                let mut out = self.room(node)?;
+                let mut out = self.result_buffer(node)?;
                 let (left, right) = (self.numbers(node, 0)?, self.numbers(node, 1)?);
-                each::concat(&left, of(0), &right, of(1), &mut out);
+                each::concat_parts(&left, of(0), &right, of(1), &mut out);
                 out
             }
             Operation::Total => {
-                let mut out = self.room(node)?;
+                let mut out = self.result_buffer(node)?;
                 each::total(&self.numbers(node, 0)?, of(0), &mut out);
                 out
             }
             Operation::Repeat { count, each } => {
-                let mut out = self.room(node)?;
+                let mut out = self.result_buffer(node)?;
                 let runs = if each { of(0).length } else { of(0).elements() } as usize;
                 each::repeat(&self.numbers(node, 0)?, runs, count as usize, &mut out);
                 out
             }
             Operation::Mix => {
-                let mut out = self.room(node)?;
-                each::mix(&self.numbers(node, 0)?, of(0), &self.numbers(node, 1)?, &mut out);
+                let mut out = self.result_buffer(node)?;
+                each::weighted_sum(
+                    &self.numbers(node, 0)?,
+                    of(0),
+                    &self.numbers(node, 1)?,
+                    &mut out,
+                );
                 out
             }
             ref other => {
@@ -311,21 +328,21 @@ impl Run<'_> {
         })
     }
 
-    /// Computes places: those of the greatest numbers, or the tokens with the greatest scores.
-    fn chosen(&self, node: &Node) -> Result<Vec<u32>> {
+    /// Computes an operation whose results are indices: experts, or tokens with the greatest scores.
+    fn choose_indices(&self, node: &Node) -> Result<Vec<u32>> {
         let nodes = self.program.graph().nodes();
         let of = |input: usize| nodes[node.inputs[input]].extent;
         match node.operation {
             Operation::Top { count, groups, shared } => {
                 let width = of(0).length as usize;
-                let mut places = each::top(&self.numbers(node, 0)?, width, count as usize, groups);
+                let mut indices = each::top(&self.numbers(node, 0)?, width, count as usize, groups);
                 let shared = u32::try_from(shared).unwrap_or(u32::MAX).max(1);
-                for place in &mut places {
+                for place in &mut indices {
                     *place /= shared;
                 }
-                Ok(places)
+                Ok(indices)
             }
-            Operation::Choice { range } => each::choice(&self.numbers(node, 0)?, range),
+            Operation::Choice { range } => each::expert_indices(&self.numbers(node, 0)?, range),
             Operation::Pick(options) => {
                 let (queries, keys) = (self.numbers(node, 0)?, self.numbers(node, 1)?);
                 let weights = options.weighted.then(|| self.numbers(node, 2)).transpose()?;
@@ -335,7 +352,7 @@ impl Run<'_> {
                 pick(self.tiles.isa, options, &operands, &self.sequence(node).texts)
             }
             ref other => {
-                let message = format!("{other:?} does not choose places");
+                let message = format!("{other:?} has no indices as result");
                 Err(Error::new(ErrorKind::Graph, message))
             }
         }
@@ -345,24 +362,25 @@ impl Run<'_> {
         let program = self.program;
         let nodes = program.graph().nodes();
         let of = |input: usize| nodes[node.inputs[input]].extent;
-        let whole = |weight: Option<usize>| weight.map(|weight| program.whole(weight)).transpose();
-        let mut out = self.room(node)?;
+        let decoded =
+            |weight: Option<usize>| weight.map(|weight| program.decode_weight(weight)).transpose();
+        let mut out = self.result_buffer(node)?;
         let [queries, keys, values] = [0, 1, 2].map(|input| self.numbers(node, input));
         let (queries, keys, values) = (queries?, keys?, values?);
-        let sinks = whole(options.sinks)?;
-        let buckets = whole(options.buckets.map(|buckets| buckets.weight))?;
-        let places = options.picks.then(|| self.places(node, 3)).transpose()?;
+        let sinks = decoded(options.sinks)?;
+        let buckets = decoded(options.buckets.map(|buckets| buckets.weight))?;
+        let indices = options.picks.then(|| self.indices(node, 3)).transpose()?;
         let first = 3 + usize::from(options.picks);
         let runs = [first, first + 1]
             .map(|input| (options.run > 0).then(|| self.numbers(node, input)).transpose());
         let [run_keys, run_values] = runs;
         let (run_keys, run_values) = (run_keys?, run_values?);
-        let picks = places.as_deref().map(|places| {
-            let of_run = match nodes[node.inputs[3]].operation {
+        let picks = indices.as_deref().map(|indices| {
+            let run_length = match nodes[node.inputs[3]].operation {
                 Operation::Pick(options) => run_length(options),
                 _ => 1,
             };
-            Picks { places, heads: of(3).parts.unwrap_or(1) as usize, of_run }
+            Picks { runs: indices, heads: of(3).parts.unwrap_or(1) as usize, run_length }
         });
         let runs = run_keys.as_deref().zip(run_values.as_deref());
         let operands = Operands {
@@ -371,22 +389,23 @@ impl Run<'_> {
             values: (&values, of(2)),
             runs: runs.map(|(keys, values)| [keys.as_slice(), values.as_slice()]),
         };
-        let extra = Extra { sinks: sinks.as_deref(), buckets: buckets.as_deref(), picks };
+        let optional =
+            OptionalOperands { sinks: sinks.as_deref(), buckets: buckets.as_deref(), picks };
         let others = &self.sequence(&nodes[node.inputs[1]]).texts;
         let texts = self.sequence(node).texts.iter().cloned().zip(others.iter().cloned());
         let texts: Vec<_> = texts.collect();
-        attention(self.tiles.isa, options, &operands, &extra, &texts, &mut out)?;
+        attention(self.tiles.isa, options, &operands, &optional, &texts, &mut out)?;
         Ok(out)
     }
 
-    /// Computes operations whose result depends on other tokens of the text or on positions.
-    fn through_text(&mut self, node: &Node, number: usize) -> Result<Vec<f32>> {
+    /// Computes an operation whose result depends on other tokens of the text or on positions.
+    fn sequence_operation(&mut self, node: &Node, number: usize) -> Result<Vec<f32>> {
         let width = node.extent.elements() as usize;
         Ok(match node.operation {
             Operation::ByPosition(growth) => {
-                let mut values = self.taken(node, number)?;
+                let mut values = self.take_first_operand(node, number)?;
                 let positions = &self.sequence(node).positions;
-                sequence::by_position(&mut values, width, growth, positions);
+                sequence::scale_by_position(&mut values, width, growth, positions);
                 values
             }
             Operation::SourceVectors => {
@@ -403,13 +422,13 @@ impl Run<'_> {
             }
             Operation::HashedRows(ref hashed) => self.hashed_rows(node, hashed)?,
             Operation::Shift { ahead } => {
-                let mut out = self.room(node)?;
+                let mut out = self.result_buffer(node)?;
                 let texts = &self.sequence(node).texts;
                 sequence::shift(&self.numbers(node, 0)?, width, ahead, texts, &mut out);
                 out
             }
             Operation::Pool { run } => {
-                let mut out = self.room(node)?;
+                let mut out = self.result_buffer(node)?;
                 let (values, scores) = (self.numbers(node, 0)?, self.numbers(node, 1)?);
                 let isa = self.tiles.isa;
                 let texts = &self.sequence(node).texts;
@@ -418,9 +437,9 @@ impl Run<'_> {
                 out
             }
             Operation::Convolution { kernel, bias, dilation } => {
-                let taps = self.program.whole(kernel)?;
-                let bias = bias.map(|bias| self.program.whole(bias)).transpose()?;
-                let mut out = self.room(node)?;
+                let taps = self.program.decode_weight(kernel)?;
+                let bias = bias.map(|bias| self.program.decode_weight(bias)).transpose()?;
+                let mut out = self.result_buffer(node)?;
                 let (values, bias) = (self.numbers(node, 0)?, bias.as_deref());
                 let positions = &self.sequence(node).positions;
                 let dilation = usize::try_from(dilation).unwrap_or(usize::MAX).max(1);
@@ -430,7 +449,7 @@ impl Run<'_> {
             }
             Operation::Recurrence(options) => self.recurrence(node, options)?,
             ref other => {
-                let message = format!("{other:?} does not go through a text");
+                let message = format!("{other:?} is not an operation along the sequence");
                 return Err(Error::new(ErrorKind::Graph, message));
             }
         })
@@ -438,8 +457,8 @@ impl Run<'_> {
 
     fn recurrence(&mut self, node: &Node, options: Recurrence) -> Result<Vec<f32>> {
         let nodes = self.program.graph().nodes();
-        let rates = options.rates.map(|rates| self.program.whole(rates)).transpose()?;
-        let (mut by_head, mut out) = (self.room(node)?, self.room(node)?);
+        let rates = options.rates.map(|rates| self.program.decode_weight(rates)).transpose()?;
+        let (mut by_head, mut out) = (self.result_buffer(node)?, self.result_buffer(node)?);
         let operands = (0..node.inputs.len()).map(|input| self.numbers(node, input));
         let operands = operands.collect::<Result<Vec<_>>>()?;
         let of = |input: usize| (operands[input].as_slice(), nodes[node.inputs[input]].extent);
@@ -448,7 +467,7 @@ impl Run<'_> {
             keys: of(1),
             values: of(2),
             decays: of(3),
-            moves: options.moves.then(|| [of(4), of(5)]),
+            delta: options.delta_rule.then(|| [of(4), of(5)]),
             rates: rates.as_deref(),
         };
         let texts = &self.sequence(node).texts;
@@ -457,7 +476,7 @@ impl Run<'_> {
         Ok(out)
     }
 
-    /// Returns a row of a table for each token.
+    /// Looks up a row of a table for each token.
     fn rows(&mut self, node: &Node, table: usize, rows: Rows) -> Result<Vec<f32>> {
         let count = self.sequence(node).positions.len();
         let Sequence { tokens, positions, .. } = self.sequence(node);
@@ -474,14 +493,14 @@ impl Run<'_> {
         self.rows_of(table, &wanted)
     }
 
-    /// Returns rows of a table that hashes of the last tokens select.
+    /// Looks up the table rows that n-gram hashes of the tokens select.
     fn hashed_rows(&mut self, node: &Node, hashed: &HashedRows) -> Result<Vec<f32>> {
         let Sequence { tokens, texts, .. } = self.sequence(node);
-        let wanted = hashes(hashed, tokens, texts)?;
+        let wanted = hashed_row_numbers(hashed, tokens, texts)?;
         self.rows_of(hashed.table, &wanted)
     }
 
-    /// Returns these rows of a table; each is read once.
+    /// Returns these rows of a table. Each distinct row is decoded once.
     fn rows_of(&mut self, table: usize, wanted: &[u64]) -> Result<Vec<f32>> {
         let length = self.program.row_len(table);
         let mut out = self.arena.take(wanted.len() * length)?;

@@ -1,5 +1,5 @@
-//! Sums of squared activations: those of libllama, recorded by `python3 conformance/run.py activations
-//! --record`, and laws.
+//! Sums of squared activations, compared with sums that `python3 conformance/run.py activations --record`
+//! recorded from libllama, and their invariants.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn summed(options: Options, program: &Program<'_>, chunks: &[Vec<u32>]) -> Activ
     activations(&runner, program, chunks, matrices, |_, _| Ok::<_, Error>(())).unwrap()
 }
 
-/// The recorded numbers, by the name of their tensor.
+/// Returns the recorded sums by tensor name.
 fn recorded(name: &str) -> BTreeMap<String, Vec<f32>> {
     let path = format!("{}/tests/fixtures/{name}.imatrix.gguf", env!("CARGO_MANIFEST_DIR"));
     let file = std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -65,7 +65,7 @@ fn texts() -> Vec<Vec<u32>> {
 }
 
 #[test]
-fn sums_do_not_depend_on_threads_or_on_how_many_chunks_are_run_at_once() {
+fn sums_do_not_depend_on_threads_or_memory() {
     let case = case("qwen2moe");
     let model = case.model();
     let program = Program::of(&model, case.described()).unwrap();
@@ -78,7 +78,7 @@ fn sums_do_not_depend_on_threads_or_on_how_many_chunks_are_run_at_once() {
 }
 
 #[test]
-fn sums_of_parts_add_up_to_those_of_the_whole() {
+fn sums_are_additive_over_chunks() {
     let case = case("llama-experts");
     let model = case.model();
     let program = Program::of(&model, case.described()).unwrap();
@@ -99,7 +99,7 @@ fn sums_of_parts_add_up_to_those_of_the_whole() {
 }
 
 #[test]
-fn matrices_of_blocks_count_and_others_where_they_are_asked_for() {
+fn matrices_outside_blocks_are_optional() {
     let names = |case: &Case, matrices| {
         let model = case.model();
         let program = Program::of(&model, case.described()).unwrap();
@@ -124,14 +124,14 @@ fn matrices_of_blocks_count_and_others_where_they_are_asked_for() {
     for matrices in [Matrices::BlocksAndOutput, Matrices::All] {
         assert_eq!(more(llama, matrices), ["output.weight"]);
     }
-    // Its embeddings serve as the output matrix, which llama-imatrix never measures.
+    // The embeddings are tied to the output matrix, which llama-imatrix never measures.
     let tied = case("gemma");
     assert_eq!(more(tied, Matrices::BlocksAndOutput), Vec::<String>::new());
     assert_eq!(more(tied, Matrices::All), ["token_embd.weight"]);
 }
 
 #[test]
-fn short_chunks_and_errors_of_the_caller_end_it() {
+fn short_chunks_and_callback_errors_are_returned() {
     let model = case("llama").model();
     let program = Program::of(&model, case("llama").described()).unwrap();
     let runner = Runner::new(Options::default()).unwrap();
@@ -148,7 +148,7 @@ fn short_chunks_and_errors_of_the_caller_end_it() {
 }
 
 #[test]
-fn sums_of_a_file_that_changed_are_not_handed_out() {
+fn a_file_that_changed_is_an_error() {
     let model = case("llama").changing();
     let program = Program::of(&model, case("llama").described()).unwrap();
     let runner = Runner::new(Options::default()).unwrap();

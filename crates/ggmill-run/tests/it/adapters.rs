@@ -1,4 +1,4 @@
-//! Operations of set 6, and the model that chooses adapters by them.
+//! Operations of operation set 6, and the model that selects adapters with them.
 
 use ggmill_core::Model;
 use ggmill_run::{Options, Program, Runner};
@@ -7,7 +7,7 @@ use crate::models::{CASES, Case, TOKENS};
 use crate::sequences::{TEXTS, assert_close, run, value};
 
 #[test]
-fn a_token_is_found_wherever_it_is() {
+fn is_token_marks_all_occurrences() {
     let begin = "x = rows('token_embd', tokens)";
     for token in [TOKENS[5], TOKENS[0], 258] {
         let is = format!("embedding = is_token({token})");
@@ -17,13 +17,13 @@ fn a_token_is_found_wherever_it_is() {
             TEXTS.into_iter().flat_map(of_text).map(|is| vec![f64::from(u8::from(is))]).collect();
         assert_eq!(found, expected);
     }
-    // One that no vocabulary has.
+    // A token ID beyond every vocabulary.
     let found = run(&[begin, "embedding = is_token(9007199254740993)"], &[5]);
     assert_eq!(found, vec![vec![0.0]; 5]);
 }
 
 #[test]
-fn numbers_become_the_nearest_integers() {
+fn round_equals_the_definition() {
     let numbers = [0.5, -0.5, 1.5, 2.5, -2.5, 0.499_999_97, 3.2, -3.7, 8_388_609.0, 0.0];
     let nearest = [1.0, -1.0, 2.0, 3.0, -3.0, 0.0, 3.0, -4.0, 8_388_609.0, 0.0];
     let constant = format!("c = constant({numbers:?})");
@@ -37,9 +37,9 @@ fn numbers_become_the_nearest_integers() {
     assert_close(&value(&[], "nearest(v1)"), &expected);
 }
 
-/// Tokens of the adapters 2, 3 and 1, in this order, as the text of the model has.
+/// The text of the model has tokens of the adapters 2, 3 and 1, in this order.
 #[test]
-fn an_adapter_is_that_of_the_mean_of_all_places_so_far() {
+fn the_adapter_index_is_the_mean_so_far() {
     let steps = [
         "x = rows('token_embd', tokens)",
         "t1 = is_token(77)",
@@ -58,7 +58,7 @@ fn an_adapter_is_that_of_the_mean_of_all_places_so_far() {
         "embedding = nearest(mean)",
     ];
     let found = run(&steps, &[24]);
-    // 2, then 2.5, then 2.
+    // The means are 2, 2.5 and 2.
     let expected = |token: usize| match token {
         0..7 => 0.0,
         16..21 => 3.0,
@@ -68,7 +68,7 @@ fn an_adapter_is_that_of_the_mean_of_all_places_so_far() {
 }
 
 #[test]
-fn a_token_that_chooses_an_adapter_has_the_embedding_of_another() {
+fn an_adapter_token_has_the_embedding_of_another_token() {
     let case = CASES.iter().find(|case| case.name == "graniteswitch").unwrap();
     let model = case.model();
     let program = Program::of(&model, case.described()).unwrap();
@@ -77,11 +77,11 @@ fn a_token_that_chooses_an_adapter_has_the_embedding_of_another() {
         let states = runner.states(&program, &[text]).unwrap();
         runner.output(&program, &states, 0, 0..1).unwrap()
     };
-    // Two adapters with the same embedding, and that of another one without an adapter.
+    // Two adapter tokens share an embedding with a token without an adapter.
     let (second, third) = (first(&[99]), first(&[150]));
     assert_ne!(second, third);
     assert_ne!(second, first(&[5]));
-    // Where the matrices of all adapters are those of none, nothing else is left.
+    // With zero adapter matrices, the adapter tokens have no other effect.
     let zeros = Model::open(without_adapters(case)).unwrap();
     let program = Program::of(&zeros, case.described()).unwrap();
     let first = |token: u32| {
@@ -94,7 +94,7 @@ fn a_token_that_chooses_an_adapter_has_the_embedding_of_another() {
     assert_ne!(first(77), first(5));
 }
 
-/// The file of a model, with zeros in the matrices of all adapters.
+/// Returns the file of a model with zero adapter matrices.
 fn without_adapters(case: &Case) -> Vec<u8> {
     let (mut bytes, model) = (case.bytes(), case.model());
     for tensor in

@@ -1,4 +1,4 @@
-//! Rows by hashes, and convolutions with distances between taps, against plain loops.
+//! Hashed n-gram embeddings and dilated convolutions, compared with plain loops.
 
 use ggmill_arch::graph::{Graph, dimensions_of};
 use ggmill_core::Model;
@@ -11,7 +11,7 @@ use crate::stored::{invented, named};
 const MULTIPLIERS: [u64; 3] = [9_223_372_036_854_775_807, 7_046_029_254_386_353_131, 3];
 const SIZES: [u64; 4] = [100, 57, 13, 7];
 const OFFSETS: [u64; 4] = [0, 100, 157, 252];
-/// Token 2 of the text, and others: texts of 1, 7 and 12 tokens have it within a hash, and before one.
+/// Texts of 1, 7 and 12 tokens. The end token 2 occurs within and before n-grams.
 const END: u64 = 102;
 
 fn step(name: &str, end: u64) -> String {
@@ -20,7 +20,7 @@ fn step(name: &str, end: u64) -> String {
     )
 }
 
-/// The rows of the hashes of the last token of a text.
+/// Returns the rows of the n-gram hashes of the last token of a text.
 fn rows(text: &[u32], end: u64) -> Vec<usize> {
     let mut last: Vec<u64> = text.iter().rev().map(|&token| u64::from(token)).collect();
     last.extend([end; 3]);
@@ -36,7 +36,7 @@ fn rows(text: &[u32], end: u64) -> Vec<usize> {
 }
 
 #[test]
-fn rows_are_those_of_hashes_of_the_last_tokens() {
+fn hashed_rows_equal_the_definition() {
     let model = CASES[0].model();
     let table =
         ggmill_quant::read_f32(&model, &model.tensor("token_embd.weight").unwrap()).unwrap();
@@ -52,14 +52,14 @@ fn rows_are_those_of_hashes_of_the_last_tokens() {
         let steps = ["x = rows('token_embd', tokens)", &step("h", end), "embedding = merge(h)"];
         assert_eq!(run(&steps, &TEXTS), expected);
     }
-    // What is before the end makes no difference, and the end itself does not end its own.
+    // Tokens before the end token have no effect; the end token itself belongs to its n-gram.
     assert_eq!(rows(&[7, 102, 5], END), rows(&[9, 102, 5], END));
     assert_ne!(rows(&[7, 102], END), rows(&[9, 102], END));
     assert_ne!(rows(&[7, 102, 5], 300), rows(&[9, 102, 5], 300));
 }
 
 #[test]
-fn taps_are_tokens_apart() {
+fn dilated_convolutions_equal_the_definition() {
     let x = value(&[], "merge(x)");
     let model = CASES[0].model();
     let kernel =
@@ -108,7 +108,7 @@ fn a_table_may_have_more_rows_than_hashes_but_not_fewer() {
 }
 
 #[test]
-fn the_numbers_of_rows_are_within_the_memory_that_is_allowed() {
+fn row_number_memory_is_limited() {
     let model = CASES[0].model();
     let graph = |hashes: usize| {
         let list = |number: u64| format!("{:?}", vec![number; hashes]);
@@ -121,6 +121,6 @@ fn the_numbers_of_rows_are_within_the_memory_that_is_allowed() {
     };
     let memory =
         |hashes: usize, tokens: u64| Program::stored(&graph(hashes)).unwrap().memory(1, tokens, 1);
-    // For each a row of 32 numbers, what row it is, and the order of all rows.
+    // Per hash: a row of 32 elements, its row number, and its place in the sorted order.
     assert_eq!(memory(200, 1000) - memory(100, 1000), 100 * 1000 * (4 * 32 + 16));
 }

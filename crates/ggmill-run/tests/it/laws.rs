@@ -1,5 +1,5 @@
-//! What holds for every model: results do not depend on how the work is divided, on what else is
-//! run, or on tokens that come later.
+//! Invariants of every model: results do not depend on the division of work, on other texts in the run, or
+//! on later tokens.
 
 use ggmill_arch::graph::Operation;
 use ggmill_core::{Endian, Model};
@@ -12,7 +12,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
-/// Every so many models, and those of operation sets 5 and 6.
+/// Every n-th model, and the models of operation sets 5 and 6.
 fn some_cases(step: usize) -> impl Iterator<Item = &'static Case> {
     let named =
         ["chameleon", "deepseek4", "glm5-next", "graniteswitch", "qwen4exp", "wavtokenizer-dec"];
@@ -22,7 +22,7 @@ fn some_cases(step: usize) -> impl Iterator<Item = &'static Case> {
 }
 
 #[test]
-fn threads_and_other_texts_change_no_bit() {
+fn results_do_not_depend_on_threads_or_other_texts() {
     for case in some_cases(3) {
         let text = case.text();
         let model = case.model();
@@ -40,7 +40,7 @@ fn threads_and_other_texts_change_no_bit() {
 }
 
 #[test]
-fn instructions_change_no_bit() {
+fn results_do_not_depend_on_the_instruction_set() {
     for case in some_cases(4) {
         let model = case.model();
         let program = Program::of(&model, case.described()).unwrap();
@@ -57,7 +57,7 @@ fn instructions_change_no_bit() {
 }
 
 #[test]
-fn a_causal_model_does_not_see_what_comes() {
+fn causal_models_do_not_depend_on_later_tokens() {
     let runner = Runner::new(Options::default()).unwrap();
     for case in CASES.iter() {
         let model = case.model();
@@ -77,7 +77,7 @@ fn a_causal_model_does_not_see_what_comes() {
 }
 
 #[test]
-fn the_output_of_some_tokens_is_that_of_all() {
+fn partial_output_equals_full_output() {
     let runner = Runner::new(Options::default()).unwrap();
     let case = &CASES[0];
     let model = case.model();
@@ -90,7 +90,7 @@ fn the_output_of_some_tokens_is_that_of_all() {
 }
 
 #[test]
-fn a_model_in_the_other_byte_order_is_the_same() {
+fn byte_order_does_not_matter() {
     let runner = Runner::new(Options::default()).unwrap();
     let case = &CASES[0];
     let model = case.model();

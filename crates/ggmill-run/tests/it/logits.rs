@@ -1,11 +1,11 @@
-//! What libllama computes of the same models, recorded by `python3 conformance/run.py logits --record`.
+//! Logits compared with those of libllama, recorded by `python3 conformance/run.py logits --record`.
 
 use ggmill_run::{Options, Program, Runner};
 
 use crate::models::{CASES, RECORDED, ROUNDED, UNLOADED, greatest_error, states};
 
 #[test]
-fn every_model_gives_the_numbers_of_libllama() {
+fn logits_equal_libllama() {
     let runner = Runner::new(Options::default()).unwrap();
     for case in CASES.iter() {
         let model = case.model();
@@ -18,7 +18,7 @@ fn every_model_gives_the_numbers_of_libllama() {
         let mut rest = recorded.chunks_exact(4);
         for token in (0..text.len()).step_by(text.len() / RECORDED) {
             let ours = runner.output(&program, &states, 0, token..token + 1).unwrap();
-            // Tokens that are never predicted are not recorded.
+            // Logits of masked tokens are not recorded.
             for ours in ours.into_iter().filter(|&number| number > f32::MIN) {
                 let theirs = rest.next().unwrap().try_into().unwrap();
                 let theirs = f64::from(f32::from_le_bytes(theirs));
@@ -33,7 +33,7 @@ fn every_model_gives_the_numbers_of_libllama() {
 }
 
 #[test]
-fn every_graph_that_is_built_in_has_a_model_here() {
+fn every_built_in_graph_has_a_test_model() {
     let with_graph: Vec<&str> = ggmill_arch::Architecture::builtins()
         .filter(|architecture| architecture.has_graph())
         .map(ggmill_arch::Architecture::name)
@@ -43,9 +43,9 @@ fn every_graph_that_is_built_in_has_a_model_here() {
     }
 }
 
-/// `logits_transformers.py` and `logits_wavtokenizer.py` record what `logits.py` leaves out.
+/// `logits_transformers.py` and `logits_wavtokenizer.py` record the models that libllama cannot run.
 #[test]
-fn what_libllama_does_not_run_is_among_the_models() {
+fn models_that_libllama_cannot_run_are_test_models() {
     for name in UNLOADED.into_iter().chain([ROUNDED]) {
         assert!(CASES.iter().any(|case| case.name == name), "{name}");
     }

@@ -1,9 +1,9 @@
-//! Perplexity and divergence: against the same computed plainly from all logits, and laws.
+//! Perplexity and divergence, compared with plain computations from all logits, and their invariants.
 
 use ggmill_arch::graph::{Graph, dimensions_of};
 use ggmill_core::{GgmlType, MetadataBuf, Model};
 use ggmill_run::{
-    Chunks, Error, ErrorKind, Measured, Measurement, Options, Program, Runner, Trial, html,
+    Chunks, Error, ErrorKind, MeasureProgress, Measurement, Options, Program, Runner, Trial, html,
     measure, measure_together, trials,
 };
 
@@ -25,14 +25,14 @@ fn measured(runner: &Runner, program: &Program<'_>, base: Option<&Program<'_>>) 
     measure(runner, program, base, &chunks, false, |_| Ok::<_, Error>(())).unwrap()
 }
 
-/// The logarithms of probabilities.
+/// Returns log probabilities.
 fn log_softmax(row: &[f32]) -> Vec<f64> {
     let sum: f64 = row.iter().map(|&logit| f64::from(logit).exp()).sum();
     row.iter().map(|&logit| f64::from(logit) - sum.ln()).collect()
 }
 
 #[test]
-fn a_token_that_is_never_predicted_is_named_and_what_is_no_number_is_not_one() {
+fn masked_and_non_finite_logits_are_errors() {
     let fails = |program: &Program<'_>| {
         let chunks = Chunks::of(&tokens(), CONTEXT, Some(1)).unwrap();
         measure(&runner(), program, None, &chunks, false, |_| Ok::<_, Error>(())).unwrap_err()
@@ -58,7 +58,7 @@ fn a_token_that_is_never_predicted_is_named_and_what_is_no_number_is_not_one() {
 }
 
 #[test]
-fn measures_are_those_of_all_logits() {
+fn measurements_equal_the_definition() {
     let (model, base) = (CASES[0].model(), CASES[3].model());
     let program = Program::of(&model, CASES[0].described()).unwrap();
     let base = Program::of(&base, CASES[3].described()).unwrap();
@@ -75,7 +75,7 @@ fn measures_are_those_of_all_logits() {
             logits.chunks_exact(259).map(log_softmax).collect::<Vec<_>>()
         };
         let (ours, theirs) = (rows(&program), rows(&base));
-        // The second half, each compared with what follows.
+        // Positions in the second half predict the next token.
         for place in CONTEXT / 2..CONTEXT - 1 {
             let came = usize::try_from(text[place + 1]).unwrap();
             let (p, q) = (&ours[place], &theirs[place]);
@@ -102,7 +102,7 @@ fn measures_are_those_of_all_logits() {
     close(comparison.divergence.mean.value, mean(&divergence), "divergence");
     close(comparison.same_top.value, same / count, "same top");
     close(comparison.probability_rms.value, (squares / count).sqrt(), "change");
-    // Seven places of each chunk are counted.
+    // Seven positions of each chunk are scored.
     for (part, found) in divergence.chunks(7).zip(&comparison.divergence_by_chunk) {
         close(*found, part.iter().sum::<f64>() / 7.0, "divergence of a chunk");
     }
@@ -117,7 +117,7 @@ fn measures_are_those_of_all_logits() {
     let deviation = surprise.iter().map(|x| (x - mean(&surprise)).powi(2)).sum::<f64>() / count;
     let error = (deviation / (count - 1.0)).sqrt();
     close(perplexity.error, error * perplexity.value, "error");
-    // The error of the ratio is that of the differences.
+    // The error of the ratio is the error of the mean difference.
     let differences: Vec<f64> = surprise.iter().zip(&base_surprise).map(|(a, b)| a - b).collect();
     let deviation =
         differences.iter().map(|x| (x - mean(&differences)).powi(2)).sum::<f64>() / count;
@@ -137,7 +137,7 @@ fn a_model_does_not_differ_from_itself() {
     assert!((comparison.same_top.value - 1.0).abs() < 1e-12);
 }
 
-/// Several models in one pass, with as much memory as this.
+/// Measures several models in one pass with a memory limit.
 fn together(
     memory: Option<u64>,
     programs: &[&Program<'_>],
@@ -164,7 +164,7 @@ fn together(
 }
 
 #[test]
-fn several_models_in_one_pass_give_what_each_gives_alone() {
+fn one_pass_equals_separate_passes() {
     let cases = [CASES[0], CASES[3], CASES[5]];
     let models = cases.map(Case::model);
     let program = |number: usize| Program::of(&models[number], cases[number].described()).unwrap();
@@ -173,7 +173,7 @@ fn several_models_in_one_pass_give_what_each_gives_alone() {
     let alone = [first, second, base].map(|program| measured(&runner(), program, Some(base)));
     assert_eq!(together(None, &[first, second, base], base), alone);
     assert_ne!(alone[0], alone[1]);
-    // As little memory as one chunk of the largest needs, with what is held of the others.
+    // The minimum memory: one chunk of the largest model, and the states of the others.
     let least = programs.iter().map(|program| program.memory(1, 16, 2)).max().unwrap();
     assert_eq!(together(Some(2 * least), &[first, second, base], base), alone);
     let names = ["a<b>.gguf", "b.gguf", "c.gguf"];
@@ -191,7 +191,7 @@ fn several_models_in_one_pass_give_what_each_gives_alone() {
 }
 
 #[test]
-fn embeddings_are_compared_by_their_directions() {
+fn embeddings_are_compared_by_cosine() {
     let case = CASES.iter().find(|case| case.name == "bert").unwrap();
     let model = case.model();
     let program = Program::of(&model, case.described()).unwrap();
@@ -201,7 +201,7 @@ fn embeddings_are_compared_by_their_directions() {
     let similarity = same.similarity.unwrap();
     assert!((similarity.cosine.quantile(0.0) - 1.0).abs() < 1e-9, "{similarity:?}");
     assert_eq!(similarity.cosine_by_chunk.len(), 4);
-    // Weights in the second half of the file with the precision of BF16.
+    // The weights in the second half of the file are rounded to BF16.
     let mut bytes = case.bytes();
     let half = bytes.len() / 8 * 4;
     for weight in bytes[half..].chunks_exact_mut(4) {
@@ -234,7 +234,7 @@ fn embeddings_are_compared_by_their_directions() {
 }
 
 #[test]
-fn memory_changes_nothing_but_how_many_chunks_are_run_together() {
+fn results_do_not_depend_on_memory() {
     let model = CASES[4].model();
     let program = Program::of(&model, CASES[4].described()).unwrap();
     let memory = program.memory(1, 16, 2) + 4096;
@@ -244,7 +244,7 @@ fn memory_changes_nothing_but_how_many_chunks_are_run_together() {
 }
 
 #[test]
-fn a_file_that_changed_is_not_measured() {
+fn a_file_that_changed_is_an_error() {
     let case = &CASES[0];
     let model = case.model();
     let changing = case.changing();
@@ -252,14 +252,14 @@ fn a_file_that_changed_is_not_measured() {
     let other = Program::of(&changing, case.described()).unwrap();
     let chunks = Chunks::of(&tokens(), CONTEXT, None).unwrap();
     for (program, base) in [(&other, None), (&program, Some(&other))] {
-        let watch = |_: Measured<'_>| Ok::<_, Error>(());
+        let watch = |_: MeasureProgress<'_>| Ok::<_, Error>(());
         let error = measure(&runner(), program, base, &chunks, false, watch).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Read);
         assert!(error.to_string().contains("the file changed"), "{error}");
     }
 }
 
-/// An error of the caller.
+/// An error of the callback.
 struct Enough;
 impl From<Error> for Enough {
     fn from(error: Error) -> Self {
@@ -268,7 +268,7 @@ impl From<Error> for Enough {
 }
 
 #[test]
-fn all_logits_are_passed_and_an_error_of_the_caller_ends_it() {
+fn the_callback_gets_all_logits_and_can_cancel() {
     let model = CASES[0].model();
     let program = Program::of(&model, CASES[0].described()).unwrap();
     let chunks = Chunks::of(&tokens(), CONTEXT, None).unwrap();
@@ -284,7 +284,7 @@ fn all_logits_are_passed_and_an_error_of_the_caller_ends_it() {
 }
 
 #[test]
-fn models_that_cannot_be_compared_are_refused() {
+fn models_that_cannot_be_compared_are_errors() {
     let encoder = CASES.iter().find(|case| case.name == "bert").unwrap();
     let model = CASES[0].model();
     let program = Program::of(&model, CASES[0].described()).unwrap();
@@ -312,9 +312,9 @@ fn models_that_cannot_be_compared_are_refused() {
     assert_eq!(Chunks::of(&tokens(), 3, None).unwrap_err().kind(), ErrorKind::Chunks);
 }
 
-/// The output of a stored graph may have fewer numbers than there are tokens.
+/// The output of a stored graph may have fewer logits than the vocabulary has tokens.
 #[test]
-fn tokens_without_a_number_in_the_output_are_refused() {
+fn tokens_without_a_logit_are_errors() {
     let original = CASES[0].model();
     let dimensions = dimensions_of(&original);
     let steps = ["x = rows('token_embd', tokens)", "logits = linear('blk.0.attn_q', x)"];
@@ -332,7 +332,7 @@ fn tokens_without_a_number_in_the_output_are_refused() {
     let error = run(&tokens()).unwrap_err();
     assert_eq!((error.kind(), error.program()), (ErrorKind::Tokens, Some(0)));
     assert!(error.to_string().contains("but the output of the model has 32"), "{error}");
-    // Tokens that are not predicted may have none.
+    // Tokens that are not scored may have no logit.
     let few: Vec<u32> =
         (0..40).map(|place| if place % 16 < 8 { 200 } else { place % 32 }).collect();
     assert!(run(&few).is_ok());

@@ -1,7 +1,7 @@
-//! A few tokens through a model, and logits that were recorded elsewhere.
+//! Probes: runs on a few tokens, and comparison with recorded logits.
 
 use ggmill_core::{Builder, GgmlType, Model, Shape};
-use ggmill_run::{Error, ErrorKind, Options, Probe, Program, Recorded, Runner, probe};
+use ggmill_run::{Error, ErrorKind, Options, Probe, Program, RecordedLogits, Runner, probe};
 
 use crate::models::{CASES, Change, SOURCE, TOKENS, source_vectors, states};
 use crate::stored::{invented, named};
@@ -10,22 +10,22 @@ fn runner() -> Runner {
     Runner::new(Options::default()).unwrap()
 }
 
-/// A record of these logits, with the dimensions in either order.
-fn record(tokens: &[u32], logits: &[f32], turned: bool) -> Recorded {
+/// Returns recorded logits; with `turned`, with the two dimensions exchanged.
+fn record(tokens: &[u32], logits: &[f32], turned: bool) -> RecordedLogits {
     read(tokens, logits, turned).unwrap()
 }
 
-fn read(tokens: &[u32], logits: &[f32], turned: bool) -> Result<Recorded, Error> {
+fn read(tokens: &[u32], logits: &[f32], turned: bool) -> Result<RecordedLogits, Error> {
     read_with(tokens, logits, turned, None)
 }
 
-/// The same with the input of an encoder: the name of its tensor, the type and the bytes.
+/// Reads recorded logits with an encoder input: its tensor name, type and bytes.
 fn read_with(
     tokens: &[u32],
     logits: &[f32],
     turned: bool,
     source: Option<(&str, GgmlType, Vec<u8>)>,
-) -> Result<Recorded, Error> {
+) -> Result<RecordedLogits, Error> {
     let width = logits.len() / tokens.len();
     let shape = |dimensions: &[usize]| {
         let dimensions: Vec<u64> = dimensions.iter().map(|&size| size as u64).collect();
@@ -50,7 +50,7 @@ fn read_with(
         let start = usize::try_from(planned.offset()).unwrap();
         file[start..start + bytes.len()].copy_from_slice(&bytes);
     }
-    Recorded::read(&Model::open(file).unwrap())
+    RecordedLogits::read(&Model::open(file).unwrap())
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_record_has_the_input_of_an_encoder() {
         let recorded = read_with(&TOKENS, &logits, false, source).unwrap();
         let found = probe(&runner, &program, Some(&recorded)).unwrap().difference.unwrap();
         assert_eq!((found.nmse, found.same_top), (0.0, 1.0), "{name}");
-        // A record without it says nothing of such a model, and one that has it of no other.
+        // A record with a source is required for this model, and rejected for a model without an encoder.
         let without = read(&TOKENS, &logits, false).unwrap();
         let error = probe(&runner, &program, Some(&without)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Source, "{name}");
@@ -98,7 +98,7 @@ fn recorded_logits_are_finite() {
 }
 
 #[test]
-fn recorded_logits_say_how_far_off_a_model_is() {
+fn the_nmse_of_recorded_logits_is_reported() {
     let case = &CASES[0];
     let model = case.model();
     let program = Program::of(&model, case.described()).unwrap();
@@ -111,7 +111,7 @@ fn recorded_logits_say_how_far_off_a_model_is() {
         assert!(difference.divergence.abs() < 1e-12);
         assert_eq!((found.tokens, found.faults().len()), (24, 0));
     }
-    // Off by a tenth of the size: a hundredth of the squares.
+    // An error of a tenth of each logit is an NMSE of a hundredth.
     for logit in &mut logits {
         *logit /= 0.85;
     }
@@ -128,16 +128,16 @@ fn recorded_logits_say_how_far_off_a_model_is() {
     assert_eq!(error.kind(), ErrorKind::Tokens);
 }
 
-/// What is never predicted would hide every other difference: the squares of its numbers are that large.
+/// Masked logits (`f32::MIN`) would dominate the NMSE.
 #[test]
-fn tokens_that_are_never_predicted_do_not_count() {
+fn masked_tokens_are_excluded() {
     let case = CASES.iter().find(|case| case.name == "chameleon").unwrap();
     let model = case.model();
     let program = Program::of(&model, case.described()).unwrap();
     let states = runner().states(&program, &[&TOKENS]).unwrap();
     let logits = runner().output(&program, &states, 0, 0..TOKENS.len()).unwrap();
     assert_eq!(logits.iter().filter(|&&logit| logit <= f32::MIN).count(), 8192 * TOKENS.len());
-    // Another program may give them numbers, and all others may be off.
+    // Only one program masks the token; the other logits differ.
     let given: Vec<f32> = logits.iter().map(|&x| if x <= f32::MIN { 50.0 } else { x }).collect();
     let off: Vec<f32> = logits.iter().map(|&x| if x <= f32::MIN { x } else { x / 0.85 }).collect();
     for (record_of, nmse) in [(logits, 0.0), (given, 0.0), (off, 0.0225)] {
@@ -153,14 +153,14 @@ fn tokens_that_are_never_predicted_do_not_count() {
 }
 
 #[test]
-fn outputs_of_whole_models_are_plausible_and_those_of_broken_ones_are_not() {
+fn implausible_outputs_are_reported() {
     for case in CASES.iter() {
         let model = case.model();
         let program = Program::of(&model, case.described()).unwrap();
         let found = probe(&runner(), &program, None).unwrap();
         assert_eq!(found.tokens, Probe::TOKENS);
         assert!(found.faults().is_empty(), "{}: {:?}", case.name, found.faults());
-        assert!(found.range.0 < found.range.1 && found.size > 0.0);
+        assert!(found.range.0 < found.range.1 && found.root_mean_square > 0.0);
     }
     let model = CASES[0].model();
     let of_end = |end: &str| {
@@ -181,12 +181,12 @@ fn outputs_of_whole_models_are_plausible_and_those_of_broken_ones_are_not() {
     let broken = Model::open(CASES[0].changed(&Change { nan, ..Change::default() })).unwrap();
     let program = Program::of(&broken, CASES[0].described()).unwrap();
     assert_eq!(probe(&runner(), &program, None).unwrap_err().kind(), ErrorKind::NotFinite);
-    let error = Recorded::read(&model).unwrap_err();
+    let error = RecordedLogits::read(&model).unwrap_err();
     assert!(error.to_string().contains("tokens"), "{error}");
 }
 
 #[test]
-fn a_file_that_changed_is_not_probed() {
+fn a_file_that_changed_is_an_error() {
     let model = CASES[0].changing();
     let program = Program::of(&model, CASES[0].described()).unwrap();
     let error = probe(&runner(), &program, None).unwrap_err();

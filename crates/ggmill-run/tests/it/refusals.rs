@@ -1,4 +1,4 @@
-//! What is refused, and how it is said.
+//! Errors and their messages.
 
 use ggmill_arch::Architecture;
 use ggmill_core::Model;
@@ -26,7 +26,7 @@ fn tensors_that_are_missing_or_misshapen_are_named() {
 }
 
 #[test]
-fn an_architecture_without_a_graph_is_said() {
+fn an_architecture_without_a_graph_is_an_error() {
     let model = CASES[0].model();
     let whisper = Architecture::builtin("whisper").unwrap();
     let error = Program::of(&model, whisper).unwrap_err();

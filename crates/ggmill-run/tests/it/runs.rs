@@ -1,4 +1,4 @@
-//! Operations of set 5, against plain loops in double precision.
+//! Operations of operation set 5, compared with plain loops in double precision.
 
 use ggmill_arch::graph::Graph;
 use ggmill_core::{MetadataBuf, Model};
@@ -8,13 +8,13 @@ use crate::models::{CASES, TOKENS};
 use crate::sequences::{TEXTS, assert_close, attention_to, by_text, dot, greatest, run, value};
 use crate::stored::invented;
 
-/// The numbers of the keys `k` and of `q`, two parts of 8 for each token.
+/// Returns the elements of keys `k` and queries `q`: two parts of 8 per token.
 fn keys_and_others() -> [Vec<Vec<f64>>; 2] {
     ["merge(k)", "merge(q)"].map(|end| value(&[], end))
 }
 
 #[test]
-fn whole_runs_are_pooled_by_the_softmax_of_scores() {
+fn pooling_equals_the_definition() {
     let [values, scores] = keys_and_others();
     for (parts, step) in [(1, "pool(k1, q1, 3)"), (2, "pool(k, q, 3)")] {
         let width = 16 / parts;
@@ -23,7 +23,7 @@ fn whole_runs_are_pooled_by_the_softmax_of_scores() {
             for token in 0..values.len() {
                 let is_first = token % 3 == 0 && token + 3 <= values.len();
                 let pooled = |place: usize| -> f64 {
-                    // The last part is of this run, the one before it of the run before.
+                    // The last part is for this run, the part before it for the previous run.
                     let of_part = |part: usize| {
                         let back = 3 * (parts - 1 - part);
                         let tokens = (token..token + 3).filter(move |other| *other >= back);
@@ -45,8 +45,8 @@ fn whole_runs_are_pooled_by_the_softmax_of_scores() {
     }
 }
 
-/// Attention of four heads with two of keys and values to three tokens, and to whole runs of three, of which each
-/// head of the keys may be restricted to some.
+/// The reference attention of four heads with two key-value heads to a window of three tokens and to
+/// complete runs of three tokens, which may be restricted per key head.
 fn attention_to_runs(picked: &dyn Fn(usize, usize, usize) -> Vec<usize>) -> Vec<Vec<f64>> {
     let queries = value(&[], "merge(v)");
     let [keys, of_runs] = keys_and_others();
@@ -77,7 +77,7 @@ fn attention_to_runs(picked: &dyn Fn(usize, usize, usize) -> Vec<usize>) -> Vec<
     results
 }
 
-/// The runs of three tokens that a head of `q` picks one of, by the first half of `k1`.
+/// Returns the run of three tokens that a head of `q` picks, by the first half of `k1`.
 fn best_whole_run(start: usize, token: usize, head: usize) -> Vec<usize> {
     let [keys, queries] = keys_and_others();
     let query = &queries[start + token][head * 8..][..8];
@@ -87,7 +87,7 @@ fn best_whole_run(start: usize, token: usize, head: usize) -> Vec<usize> {
 }
 
 #[test]
-fn attention_sees_whole_runs_beside_its_window() {
+fn attention_to_window_and_runs_equals_the_definition() {
     let end = "attention(v, k, k, 1.0, window = 3, run = 3, run_keys = q, run_values = q)";
     let every = |_: usize, token: usize, _: usize| (0..(token + 1) / 3).collect();
     assert_close(&value(&[], end), &attention_to_runs(&every));
@@ -97,7 +97,7 @@ fn attention_sees_whole_runs_beside_its_window() {
 }
 
 #[test]
-fn whole_runs_are_picked_and_what_is_left_besides() {
+fn complete_runs_and_the_incomplete_one_are_picked() {
     let seen = |start: usize, token: usize, head: usize| -> Vec<usize> {
         let runs = best_whole_run(start, token, head).into_iter();
         let left = (token + 1) / 3 * 3..=token;
@@ -105,7 +105,7 @@ fn whole_runs_are_picked_and_what_is_left_besides() {
     };
     let steps = ["j, r = parts(k1, 8, 8)", "e = pick(q, j, none, 1, block = 3, whole = true)"];
     assert_close(&value(&steps, "attention(v, k, k, 1.0, picks = e)"), &attention_to(&seen));
-    // The scores of all heads together, each with its weight.
+    // Scores are summed over heads, each with its weight.
     let [keys, queries] = keys_and_others();
     let weights = value(&["p, s = parts(w2, 2, 30)"], "merge(p)");
     let seen = |start: usize, token: usize, _: usize| -> Vec<usize> {
@@ -128,7 +128,7 @@ fn whole_runs_are_picked_and_what_is_left_besides() {
 }
 
 #[test]
-fn sums_of_rows_and_columns_come_near_to_one() {
+fn sinkhorn_sums_are_near_one() {
     let rows = value(&["p = exp(v)"], "merge(p)");
     let divided = |count: usize| -> Vec<Vec<f64>> {
         let of = |row: &Vec<f64>| {
@@ -160,7 +160,7 @@ fn sums_of_rows_and_columns_come_near_to_one() {
 }
 
 #[test]
-fn rotations_are_undone_and_roots_taken() {
+fn inverse_rope_and_sqrt_equal_the_definition() {
     let options = "'halves', 6, 50.0, scale = 0.5, yarn = [4.0, 32.0, 1.0, 1.0]";
     let steps = [format!("r = rope(v, {options})"), format!("b = rope(r, {options}, back = true)")];
     let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
@@ -173,12 +173,12 @@ fn rotations_are_undone_and_roots_taken() {
 }
 
 #[test]
-fn rows_begin_again_and_a_matrix_is_divided() {
+fn cyclic_positions_and_undivided_head_matrices() {
     let begin = "x = rows('token_embd', tokens)";
     let found = run(&[begin, "embedding = rows('blk.0.attn_k', positions, cyclic = true)"], &[20]);
     assert_eq!((&found[16..], found.len()), (&found[..4], 20));
     assert_ne!(found[0], found[1]);
-    // Positions of the second text begin with 0.
+    // Positions of the second text begin at 0.
     let both =
         run(&[begin, "embedding = rows('blk.0.attn_k', positions, cyclic = true)"], &[3, 17]);
     assert_eq!(both[3..], found[..17]);
@@ -196,13 +196,13 @@ fn rows_begin_again_and_a_matrix_is_divided() {
 }
 
 #[test]
-fn numbers_are_places() {
+fn numbers_are_expert_indices() {
     let scores = value(&[], "merge(k)");
     let expected: Vec<Vec<f64>> =
         scores.iter().map(|row| [2, 0, 4].map(|place: usize| row[place]).to_vec()).collect();
     let steps = ["a, b = parts(k1, 5, 11)", "c = constant([2, 0, 4])", "e = choice(c, 5)"];
     assert_close(&value(&steps, "take(a, e)"), &expected);
-    // Others end the run.
+    // Other numbers are errors.
     let model = CASES[0].model();
     for number in ["0.5", "5", "-1", "1e30"] {
         let steps = [

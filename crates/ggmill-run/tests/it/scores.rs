@@ -1,4 +1,4 @@
-//! Measurements of parts of a text, and what they are merged to.
+//! Scores of parts of a text, and merging them.
 
 use ggmill_run::{
     Chunks, Error, ErrorKind, Measurement, Options, Program, Runner, Scores, measure,
@@ -14,7 +14,7 @@ fn chunks() -> Chunks {
     Chunks::of(&tokens, CONTEXT, Some(1)).unwrap()
 }
 
-/// The scores of a part as JSON, as they come from another machine.
+/// Returns the scores of a part, serialized and parsed.
 fn part(
     program: &Program<'_>,
     base: Option<&Program<'_>>,
@@ -22,7 +22,7 @@ fn part(
 ) -> Vec<u8> {
     let runner = Runner::new(Options::default()).unwrap();
     let chunks = chunks().part(first, most).unwrap();
-    let watch = |_: ggmill_run::Measured<'_>| Ok::<_, Error>(());
+    let watch = |_: ggmill_run::MeasureProgress<'_>| Ok::<_, Error>(());
     let found = scores_together(&runner, &[program], base, &chunks, false, watch).unwrap();
     let models = found.into_iter().map(|scores| ("m.gguf".to_owned(), scores));
     let scores = Scores::new(base.map(|_| "base.gguf".to_owned()), CONTEXT, models);
@@ -41,7 +41,7 @@ fn case(name: &str) -> &'static Case {
 }
 
 #[test]
-fn parts_in_any_order_are_merged_to_what_the_whole_text_gives() {
+fn merged_parts_equal_the_whole() {
     for (name, other) in [("llama", Some("gemma")), ("llama", None), ("bert", Some("bert"))] {
         let model = case(name).model();
         let program = Program::of(&model, case(name).described()).unwrap();
@@ -60,7 +60,7 @@ fn parts_in_any_order_are_merged_to_what_the_whole_text_gives() {
 }
 
 #[test]
-fn what_is_no_whole_is_refused() {
+fn parts_that_do_not_match_are_errors() {
     let model = case("llama").model();
     let program = Program::of(&model, case("llama").described()).unwrap();
     let scores = |range, base| Scores::parse(&part(&program, base, range)).unwrap();
@@ -102,7 +102,7 @@ fn what_is_no_whole_is_refused() {
 }
 
 #[test]
-fn a_part_without_chunks_is_refused() {
+fn a_part_without_chunks_is_an_error() {
     let error = chunks().part(5, None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooShort);
     let expected = "there is no chunk 5: the text has 5 chunks of 16 tokens, numbered from 0";

@@ -1,4 +1,4 @@
-//! Operations that go through a text, against plain loops in double precision.
+//! Operations along the sequence, compared with plain loops in double precision.
 
 use ggmill_arch::graph::{Graph, dimensions_of};
 use ggmill_core::Model;
@@ -7,12 +7,12 @@ use ggmill_run::{Options, Program, Runner};
 use crate::models::{CASES, TOKENS};
 use crate::stored::invented;
 
-/// What these steps give for the tokens, in texts of these lengths, one row after the other.
+/// Returns the output of these steps for texts of these lengths: one row per token.
 pub(crate) fn run(steps: &[&str], texts: &[usize]) -> Vec<Vec<f64>> {
     run_of(&CASES[0].model(), steps, texts)
 }
 
-/// The same with the tensors of a model.
+/// Returns the output of these steps with the tensors of a model.
 fn run_of(model: &Model, steps: &[&str], texts: &[usize]) -> Vec<Vec<f64>> {
     let dimensions = dimensions_of(model);
     let graph = Graph::of_steps(steps, &dimensions).unwrap();
@@ -37,7 +37,8 @@ fn run_of(model: &Model, steps: &[&str], texts: &[usize]) -> Vec<Vec<f64>> {
 
 pub(crate) const TEXTS: [usize; 3] = [7, 1, 12];
 
-/// Queries and keys of two heads, values of four, decays of four, and what is read and where it is added.
+/// Steps that compute queries and keys of two heads, values and decays of four heads, and the `read` and
+/// `write` vectors.
 const STEPS: [&str; 15] = [
     "x = rows('token_embd', tokens)",
     "q1 = linear('blk.0.attn_k', x)",
@@ -56,7 +57,7 @@ const STEPS: [&str; 15] = [
     "d = softplus(w)",
 ];
 
-/// The value of these steps after the others.
+/// Returns the output of these steps, appended to the common ones.
 pub(crate) fn value(steps: &[&str], end: &str) -> Vec<Vec<f64>> {
     let last = format!("embedding = {end}");
     let steps: Vec<&str> =
@@ -64,7 +65,7 @@ pub(crate) fn value(steps: &[&str], end: &str) -> Vec<Vec<f64>> {
     run(&steps, &TEXTS)
 }
 
-/// Rows by text.
+/// Divides rows by text.
 pub(crate) fn by_text(rows: &[Vec<f64>]) -> Vec<&[Vec<f64>]> {
     let mut rest = rows;
     TEXTS
@@ -87,7 +88,7 @@ pub(crate) fn assert_close(found: &[Vec<f64>], expected: &[Vec<f64>]) {
     }
 }
 
-/// The recurrence of four heads with two keys and queries: S · diag(w) + (S · from) toᵀ + v kᵀ.
+/// The reference recurrence of four value heads with two key heads: S · diag(w) + (S · from) toᵀ + v kᵀ.
 fn recurrence(decays: &[Vec<f64>], moves: Option<[&[Vec<f64>]; 2]>, before: bool) -> Vec<Vec<f64>> {
     let [q, k, v] = ["merge(q)", "merge(k)", "merge(v)"].map(|end| value(&[], end));
     let mut results = Vec::new();
@@ -123,7 +124,7 @@ fn recurrence(decays: &[Vec<f64>], moves: Option<[&[Vec<f64>]; 2]>, before: bool
 }
 
 #[test]
-fn a_recurrence_is_that_of_its_definition() {
+fn recurrences_equal_the_definition() {
     let decays = value(&[], "merge(w)");
     let found =
         |options: &str| value(&[&format!("y = recurrence(q, k, v, w{options})")], "merge(y)");
@@ -132,7 +133,7 @@ fn a_recurrence_is_that_of_its_definition() {
     let moves = value(&[], "merge(f)");
     let expected = recurrence(&decays, Some([&moves, &decays]), false);
     assert_close(&found(", from = f, to = w"), &expected);
-    // One number for each head, and a rate for each number of its keys.
+    // One decay per head, and a rate per key element.
     let single = value(&["s = total(f)"], "merge(s)");
     let all: Vec<Vec<f64>> =
         single.iter().map(|row| row.iter().flat_map(|&number| [number; 8]).collect()).collect();
@@ -141,11 +142,11 @@ fn a_recurrence_is_that_of_its_definition() {
 }
 
 #[test]
-fn shifts_and_convolutions_begin_with_each_text() {
+fn shifts_and_convolutions_do_not_cross_texts() {
     let x = value(&[], "merge(x)");
     let mut shifted = Vec::new();
     let mut summed = Vec::new();
-    // 48 taps for each of 32 numbers.
+    // 48 taps per channel, 32 channels.
     let model = CASES[0].model();
     let kernel =
         ggmill_quant::read_f32(&model, &model.tensor("blk.0.ffn_down.weight").unwrap()).unwrap();
@@ -195,7 +196,7 @@ fn values_are_repeated_summed_and_scaled() {
 }
 
 #[test]
-fn attention_sees_its_chunk_and_so_many_tokens_ahead() {
+fn attention_masks_chunks_and_limits_lookahead() {
     let [q, k, v] = ["merge(v)", "merge(w)", "merge(f)"].map(|end| value(&[], end));
     let expected = |sees: &dyn Fn(usize, usize) -> bool| {
         let mut results = Vec::new();
@@ -237,8 +238,8 @@ fn attention_sees_its_chunk_and_so_many_tokens_ahead() {
 }
 
 #[test]
-fn the_best_groups_are_chosen_from() {
-    // The groups of three numbers with the greatest sums of two.
+fn experts_are_selected_from_the_best_groups() {
+    // A group of three is scored by the sum of its two greatest elements.
     let scores = value(&["s = linear('blk.0.ffn_up', x)"], "merge(s)");
     let expected: Vec<Vec<f64>> = scores
         .iter()
@@ -258,8 +259,8 @@ fn the_best_groups_are_chosen_from() {
 }
 
 #[test]
-fn each_head_has_a_matrix_of_its_own() {
-    // The matrices of experts, all of them.
+fn head_linear_equals_the_definition() {
+    // The matrices of all experts serve as matrices of heads.
     let experts = CASES.iter().find(|case| case.name == "llama-experts").unwrap();
     let model = experts.model();
     let tensor = model.tensor("blk.0.ffn_up_exps.weight").unwrap();
@@ -286,8 +287,8 @@ fn each_head_has_a_matrix_of_its_own() {
     assert_close(&found, &expected);
 }
 
-/// Attention of four heads with two of keys and values, `k`, to the tokens that `picked` has of a text,
-/// for a token and a head of the keys.
+/// The reference attention of four heads with two key-value heads `k`. `picked` returns the tokens that a
+/// token and a key head attend to.
 pub(crate) fn attention_to(picked: &dyn Fn(usize, usize, usize) -> Vec<usize>) -> Vec<Vec<f64>> {
     let [q, k] = ["merge(v)", "merge(k)"].map(|end| value(&[], end));
     let mut results = Vec::new();
@@ -318,7 +319,7 @@ pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// The places of the greatest numbers, the first of equal ones.
+/// Returns the indices of the greatest numbers; ties prefer the first.
 pub(crate) fn greatest(numbers: &[f64], count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..numbers.len()).collect();
     order.sort_by(|&a, &b| numbers[b].partial_cmp(&numbers[a]).unwrap());
@@ -327,8 +328,8 @@ pub(crate) fn greatest(numbers: &[f64], count: usize) -> Vec<usize> {
 }
 
 #[test]
-fn attention_sees_the_tokens_that_are_picked() {
-    // Four heads with a weight each, and one key.
+fn attention_is_restricted_to_picked_tokens() {
+    // Four query heads with a weight each, and one key head.
     let key = value(&["j, r = parts(k1, 8, 8)"], "merge(j)");
     let [queries, weights] = ["merge(v)", "merge(total(f))"].map(|end| {
         let end = end.replace("total(f)", "t");
@@ -348,12 +349,12 @@ fn attention_sees_the_tokens_that_are_picked() {
     });
     let steps = ["j, r = parts(k1, 8, 8)", "t = total(f)", "e = pick(v, j, t, 3)"];
     assert_close(&value(&steps, "attention(v, k, k, 1.0, picks = e)"), &expected);
-    // All of them: as without.
+    // Picking all tokens equals attention without picks.
     let steps = ["j, r = parts(k1, 8, 8)", "t = total(f)", "e = pick(v, j, t, 12)"];
     let found = value(&steps, "attention(v, k, k, 1.0, picks = e)");
     assert_close(&found, &value(&[], "attention(v, k, k, 1.0)"));
 
-    // Two heads, each for itself: runs of two tokens, that of the token first.
+    // Two heads that pick separately: runs of two tokens, the run of the token itself first.
     let queries = value(&[], "merge(q)");
     let expected = attention_to(&|start, token, head| {
         let query = &queries[start + token][head * 8..][..8];
@@ -370,13 +371,13 @@ fn attention_sees_the_tokens_that_are_picked() {
 }
 
 #[test]
-fn neighbours_share_a_place_and_constants_are_the_same_for_all() {
+fn top_k_shares_indices_and_constants_are_repeated() {
     let scores = value(&["s = linear('blk.0.ffn_up', x)"], "merge(s)");
     let expected: Vec<Vec<f64>> = scores
         .iter()
         .map(|row| greatest(row, 7).iter().map(|place| row[place / 5]).collect())
         .collect();
-    // 48 numbers have ten places, the last of three numbers.
+    // With shared = 5, 48 numbers have ten indices, the last one for three numbers.
     let steps =
         ["s = linear('blk.0.ffn_up', x)", "e = top(s, 7, shared = 5)", "a, b = parts(s, 10, 38)"];
     assert_close(&value(&steps, "take(a, e)"), &expected);

@@ -1,4 +1,4 @@
-//! Models that take two texts.
+//! Models with an encoder, which take a source.
 
 use ggmill_arch::graph::{Extent, Graph};
 use ggmill_core::{Builder, GgmlType, MetadataBuf, Model, Shape};
@@ -26,7 +26,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
 }
 
 #[test]
-fn a_text_does_not_see_what_comes_and_sees_all_of_its_source() {
+fn the_decoder_is_causal_and_attends_to_the_whole_source() {
     let model = case("t5").model();
     let program = program(&model, "t5");
     let runner = runner();
@@ -41,10 +41,10 @@ fn a_text_does_not_see_what_comes_and_sees_all_of_its_source() {
     let of = |text, tokens| bits(&runner.output(&program, &states, text, tokens).unwrap());
     assert_eq!(of(0, 0..10), of(1, 0..10));
     assert_ne!(of(0, 10..24), of(1, 10..24));
-    // The first token alone depends on the last one of the source, and on how many it has.
+    // Even the first token depends on the last token and on the length of the source.
     assert_ne!(of(0, 0..1), of(2, 0..1));
     assert_ne!(of(0, 0..1), of(3, 0..1));
-    // A text alone gives the same.
+    // Running a text separately gives the same output.
     let alone =
         runner.states_with_sources(&program, &[&TOKENS], &[Source::tokens(&other)]).unwrap();
     let alone = runner.output(&program, &alone, 0, 0..24).unwrap();
@@ -52,7 +52,7 @@ fn a_text_does_not_see_what_comes_and_sees_all_of_its_source() {
 }
 
 #[test]
-fn a_source_that_is_missing_or_not_taken_is_refused() {
+fn missing_and_unexpected_sources_are_errors() {
     let (two, one) = (case("t5").model(), CASES[0].model());
     let (two, one) = (program(&two, "t5"), Program::of(&one, CASES[0].described()).unwrap());
     assert!(two.has_source() && !one.has_source());
@@ -86,7 +86,7 @@ fn the_memory_of_a_long_source_is_bounded() {
     let source = [5u32; 3000];
     let needed = program.memory(1, 3000, 1);
     let elements = |extent: Extent| extent.elements();
-    // Queries, keys and values of the encoder are there at once.
+    // Queries, keys and values of the encoder are in memory at the same time.
     let widest = program.graph().nodes().iter().map(|node| elements(node.extent)).max().unwrap();
     assert!(needed > 3 * 3000 * 4 * widest.min(32), "{needed}");
     let with = |memory| {
@@ -136,7 +136,7 @@ fn the_first_half_of_a_chunk_is_the_source_of_the_other() {
     assert!((found.perplexity.unwrap().value / mean.exp() - 1.0).abs() < 1e-9, "{found:?}");
     let same = found.comparison.unwrap();
     assert_eq!((same.divergence.mean.value, same.same_top.value), (0.0, 1.0));
-    // What is computed for every token or only for those that count, and by how little memory.
+    // With outputs for all or only for scored tokens, and with little memory.
     let few = Options::default().with_memory(program.memory(2, 10, 1)).with_threads(Some(1));
     let few = Runner::new(few).unwrap();
     let again = measure(&few, &program, None, &chunks, false, |_| Ok::<_, Error>(())).unwrap();
@@ -177,7 +177,7 @@ fn the_first_token_of_a_decoder_is_looked_up() {
     };
     let whole = case("t5").bytes();
     let found = measured(whole.clone()).unwrap();
-    // BOS is another token.
+    // BOS differs from the start token of the decoder.
     let by_bos = without(whole, "t5.decoder_start_token_id");
     assert_ne!(measured(by_bos.clone()).unwrap().perplexity, found.perplexity);
     let error = measured(without(by_bos, "tokenizer.ggml.bos_token_id")).unwrap_err();
@@ -185,8 +185,8 @@ fn the_first_token_of_a_decoder_is_looked_up() {
     assert!(error.to_string().starts_with("t5.decoder_start_token_id is not in"), "{error}");
 }
 
-/// The steps of a graph whose source is vectors of six numbers: a convolution over them with a kernel
-/// of three taps, and for each token of the text the mean of its results.
+/// The steps of a graph whose source is vectors of length 6: a convolution with three taps, and for each
+/// token of the text the mean of its results.
 const OF_VECTORS: [&str; 9] = [
     "s = source_vectors(6)",
     "p = shift(s)",
@@ -199,7 +199,7 @@ const OF_VECTORS: [&str; 9] = [
     "embedding = attention(q, k, k, 0.0, causal = false)",
 ];
 
-/// A model with that graph, and its kernel and bias.
+/// Returns a model with this graph, and its kernel and bias.
 fn of_vectors() -> (Model, Vec<f32>, Vec<f32>) {
     let number = |place: u16| f32::from(place * 37 % 101) / 50.0 - 1.0;
     let kernel: Vec<f32> = (0..3 * 6 * 4).map(number).collect();
@@ -232,7 +232,7 @@ fn of_vectors() -> (Model, Vec<f32>, Vec<f32>) {
 }
 
 #[test]
-fn a_kernel_goes_over_the_vectors_of_each_source() {
+fn convolutions_of_source_vectors_equal_the_definition() {
     let (model, kernel, bias) = of_vectors();
     let program = Program::stored(&model).unwrap();
     assert_eq!((program.source_width(), program.vocabulary()), (Some(6), 5));
@@ -270,7 +270,7 @@ fn a_kernel_goes_over_the_vectors_of_each_source() {
 }
 
 #[test]
-fn a_source_of_vectors_is_checked_and_no_text_is_divided_for_it() {
+fn source_vectors_are_checked() {
     let (model, ..) = of_vectors();
     let program = Program::stored(&model).unwrap();
     let runner = runner();
@@ -292,7 +292,7 @@ fn a_source_of_vectors_is_checked_and_no_text_is_divided_for_it() {
     let (kind, message) = failed(Source::vectors(&numbers));
     assert_eq!(kind, ErrorKind::NotFinite);
     assert!(message.contains("vector 1 of a source, number 2"), "{message}");
-    // What is made up needs no more memory than a run may take.
+    // The synthetic source is within the memory limit of the run.
     let tiny = Runner::new(Options::default().with_memory(1 << 20)).unwrap();
     assert_eq!(probe(&tiny, &program, None).unwrap_err().kind(), ErrorKind::Memory);
     assert_eq!(probe(&runner, &program, None).unwrap().tokens, 16);

@@ -1,5 +1,4 @@
-//! Models with their graph in the file: an architecture that no description knows gives the numbers
-//! of the original.
+//! Graphs stored in files: a model of an unknown architecture computes the same as the original.
 
 use ggmill_arch::Architecture;
 use ggmill_arch::graph::{Graph, STEPS_KEY, Section, dimensions_of};
@@ -8,7 +7,7 @@ use ggmill_run::{ErrorKind, GraphSource, Options, Program, Runner};
 
 use crate::models::{CASES, TOKENS, states};
 
-/// The same tensors under a name that nothing knows, with these entries.
+/// Returns a model with the same tensors, an unknown architecture name, and these metadata entries.
 pub(crate) fn invented(model: &Model, metadata: MetadataBuf) -> Vec<u8> {
     let mut builder = Builder::new().metadata(metadata);
     for tensor in model.tensors() {
@@ -39,7 +38,7 @@ fn bits(program: &Program<'_>) -> Vec<u32> {
 }
 
 #[test]
-fn a_file_of_an_invented_architecture_gives_the_numbers_of_the_original() {
+fn a_stored_graph_computes_the_same_as_the_description() {
     for case in CASES.iter() {
         let model = case.model();
         let original = Program::of(&model, case.described()).unwrap();
@@ -51,7 +50,7 @@ fn a_file_of_an_invented_architecture_gives_the_numbers_of_the_original() {
         assert_eq!(program.graph_source(), GraphSource::File);
         assert_eq!(program.graph().nodes(), original.graph().nodes(), "{}", case.name);
         assert_eq!(program.graph().weights(), original.graph().weights(), "{}", case.name);
-        // As far as a file says, a block begins with its first tensor, and is carried out once.
+        // In a stored graph, a block begins with its first tensor, and is executed once.
         let (nodes, sections) = (original.graph().nodes(), original.graph().sections());
         let begins = |section: &Section| !nodes[section.nodes.start].operation.weights().is_empty();
         let blocks = sections.iter().filter_map(|section| section.block);
@@ -64,7 +63,7 @@ fn a_file_of_an_invented_architecture_gives_the_numbers_of_the_original() {
 }
 
 #[test]
-fn the_description_goes_before_the_file_unless_one_is_asked_for() {
+fn the_description_takes_precedence_over_the_file() {
     let case = &CASES[0];
     let model = case.model();
     let described = Some(case.described());
@@ -74,7 +73,7 @@ fn the_description_goes_before_the_file_unless_one_is_asked_for() {
     let without = |only| Program::find(&model, None, only).unwrap_err().kind();
     assert_eq!(without(None), ErrorKind::NoGraph);
     assert_eq!(without(Some(GraphSource::Description)), ErrorKind::NoGraph);
-    // A description that cannot be applied leaves the graph of the file.
+    // If the description cannot be applied, the stored graph is used.
     let mut metadata = named();
     Program::of(&model, case.described()).unwrap().graph().write(&mut metadata).unwrap();
     let other = Model::open(invented(&model, metadata)).unwrap();
@@ -85,7 +84,7 @@ fn the_description_goes_before_the_file_unless_one_is_asked_for() {
 }
 
 #[test]
-fn a_graph_that_does_not_fit_its_file_is_refused() {
+fn a_graph_that_contradicts_its_file_is_an_error() {
     let model = CASES[0].model();
     let of_steps = |steps: &[&str]| {
         let mut metadata = named();
@@ -106,7 +105,7 @@ fn a_graph_that_does_not_fit_its_file_is_refused() {
     assert!(message.contains("no step produces the output"), "{message}");
 }
 
-/// The model of these steps over the tensors of a small one.
+/// Returns a model with these steps and the tensors of a small model.
 fn of_steps(steps: &[String]) -> Model {
     let mut metadata = named();
     let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
@@ -115,7 +114,7 @@ fn of_steps(steps: &[String]) -> Model {
     Model::open(invented(&CASES[0].model(), metadata)).unwrap()
 }
 
-/// Steps that join a value with itself so often, and the name of the last one.
+/// Returns steps that concatenate a value with itself `count` times, and the name of the last result.
 fn doubled(first: &str, count: usize) -> (Vec<String>, String) {
     let mut last = first.to_owned();
     let double = |number| {
@@ -128,8 +127,8 @@ fn doubled(first: &str, count: usize) -> (Vec<String>, String) {
 }
 
 #[test]
-fn the_output_is_within_the_memory_that_is_allowed() {
-    // From the norm on it is the end of the graph: 32 · 2¹⁶ numbers for each token.
+fn output_memory_is_limited() {
+    // The tail of the graph begins with the norm: 32 · 2¹⁶ elements per token.
     let mut steps = vec![
         "x = rows('token_embd', tokens)".to_owned(),
         "b = rms_norm(x, 'blk.0.attn_norm', 1e-5)".to_owned(),
@@ -148,14 +147,14 @@ fn the_output_is_within_the_memory_that_is_allowed() {
     let error = runner.output(&program, &states, 0, 0..TOKENS.len()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Memory);
     let one = runner.output(&program, &states, 0, 3..4).unwrap();
-    // With enough memory it is computed.
+    // It runs with enough memory.
     let runner = Runner::new(Options::default().with_memory(4 << 30)).unwrap();
     let all = runner.output(&program, &states, 0, 0..TOKENS.len()).unwrap();
     assert_eq!(all[3 * 259..4 * 259], one);
 }
 
 #[test]
-fn rotary_positions_are_within_the_memory_that_is_allowed() {
+fn rotation_table_memory_is_limited() {
     let ropes = |count: usize| {
         let mut steps = vec!["x = rows('token_embd', tokens)".to_owned()];
         let (more, mut last) = doubled("x", 9);
@@ -170,7 +169,7 @@ fn rotary_positions_are_within_the_memory_that_is_allowed() {
     };
     let (none, many) = (ropes(0), ropes(40));
     let (without, program) = (Program::stored(&none).unwrap(), Program::stored(&many).unwrap());
-    // Two tables of a cosine and a sine for each pair and position.
+    // Two tables, with a cosine and a sine per pair and position.
     let (texts, threads) = (3, 2);
     let more = program.memory(texts, 24, threads) - without.memory(texts, 24, threads);
     let tables = 2 * 24 * 16_384 * 4;
@@ -179,10 +178,10 @@ fn rotary_positions_are_within_the_memory_that_is_allowed() {
 }
 
 #[test]
-fn hostile_graphs_run_within_their_bounds_or_not_at_all() {
+fn hostile_graphs_are_bounded() {
     let model = CASES[0].model();
     let tables = dimensions_of(&model);
-    // Numbers that are not finite, empty windows, epsilon below zero: results, no panics.
+    // Non-finite numbers, empty windows and a negative epsilon give results, not panics.
     let steps = [
         "x = rows('token_embd', tokens)",
         "a = rms_norm(x, none, -1e9)",
@@ -192,14 +191,14 @@ fn hostile_graphs_run_within_their_bounds_or_not_at_all() {
         "d = c / 0.0",
         "h = split(d, 4)",
         "f = attention(h, h, h, 1e38, window = 1, softcap = -1.0, alibi = 1e30)",
-        // Scores that are not numbers, and more and longer runs of tokens than there are.
+        // NaN scores, and more and longer runs of tokens than the text has.
         "k, l, m = parts(d, 8, 4, 20)",
         "p = pick(h, k, none, 1000, block = 9007199254740993, local = 9007199254740993)",
         "q = attention(h, h, h, 1e38, picks = p)",
         "r = pick(h, k, l, 2)",
         "s = attention(h, h, h, 1.0, picks = r)",
         "t = q + s",
-        // A divisor below zero, roots of numbers below it, runs longer than the text.
+        // A negative divisor, square roots of negative numbers, runs longer than the text.
         "v = sinkhorn(h, 3, -1.0)",
         "w = merge(v)",
         "i = pool(w, d, 9007199254740993)",
@@ -208,12 +207,12 @@ fn hostile_graphs_run_within_their_bounds_or_not_at_all() {
         "o = attention(h, v, h, 1e38, window = 1, run = 2, run_keys = v, run_values = h)",
         "y = pool(o, d, 2)",
         "z = root(y)",
-        // Nearest integers of what is not finite, and of a token by its number.
+        // Rounding of non-finite numbers, and a token ID beyond the vocabulary.
         "b1 = nearest(d)",
         "b2 = is_token(3)",
         "b3 = b1 / b2",
         "i2 = i + b3",
-        // Products and distances beyond all numbers.
+        // Hash multipliers and dilations that overflow.
         "w1 = hashed_rows('token_embd', tokens, [9223372036854775807, 9223372036854775807], [259], [0], 9223372036854775807)",
         "w2 = merge(w1)",
         "w3 = conv('blk.0.attn_q', w2, dilation = 9223372036854775807)",
@@ -231,7 +230,7 @@ fn hostile_graphs_run_within_their_bounds_or_not_at_all() {
     let other = Model::open(invented(&model, metadata)).unwrap();
     let program = Program::stored(&other).unwrap();
     assert_eq!(bits(&program).len(), 24 * 259);
-    // As much memory as one text takes is known, and refused before it is taken.
+    // The memory for one text is known and checked before it is allocated.
     let wide = ["x = rows('token_embd', tokens)", "a = concat(x, x)"];
     let mut steps: Vec<String> = wide.iter().map(ToString::to_string).collect();
     let mut last = "a".to_owned();

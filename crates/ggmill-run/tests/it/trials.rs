@@ -1,9 +1,8 @@
-//! One tensor as another type: what that does to the output is what a file in which it has been
-//! quantized does.
+//! Trials: requantizing a tensor in memory has the same effect as quantizing it in the file.
 
 use ggmill_core::{GgmlType, Model};
 use ggmill_run::{
-    Chunks, Error, ErrorKind, Options, Program, Runner, Trial, Tried, measure, trials,
+    Chunks, Error, ErrorKind, Options, Program, Runner, Trial, TrialOutcome, measure, trials,
 };
 
 use crate::models::{CASES, Case};
@@ -24,14 +23,14 @@ fn runner(options: Options) -> Runner {
     Runner::new(options).unwrap()
 }
 
-/// A row of weights for each matrix of a tensor, none like another.
+/// Returns distinct importance weights: a row per matrix of a tensor.
 fn importance(model: &Model, tensor: &str) -> Vec<f32> {
     let dimensions = model.tensor(tensor).unwrap().shape().dimensions().to_vec();
     let count = dimensions[0] * dimensions.iter().skip(2).product::<u64>();
     (0..count).map(|place| f32::from(u16::try_from(place * 37 % 101).unwrap()) / 7.0).collect()
 }
 
-/// The bytes of a model with one tensor replaced by what is left of it after quantization.
+/// Returns the bytes of a model with one tensor quantized and decoded again.
 fn quantized(file: &[u8], name: &str, ggml_type: GgmlType, importance: Option<&[f32]>) -> Vec<u8> {
     let model = Model::open(file.to_vec()).unwrap();
     let tensor = model.tensor(name).unwrap();
@@ -54,7 +53,7 @@ fn quantized(file: &[u8], name: &str, ggml_type: GgmlType, importance: Option<&[
     file
 }
 
-/// The tensors of a graph that are matrices of whole blocks.
+/// Returns the matrices of a graph whose row length is a multiple of the block size.
 fn matrices(program: &Program<'_>) -> Vec<String> {
     let weights = program.graph().weights().iter();
     let fitting = weights
@@ -63,8 +62,9 @@ fn matrices(program: &Program<'_>) -> Vec<String> {
 }
 
 #[test]
-fn a_trial_measures_what_a_quantized_file_does() {
-    // Dense, experts, tied embeddings with positions, window and softcap, a shared expert, two texts.
+fn a_trial_equals_a_quantized_file() {
+    // Dense, mixture of experts, tied embeddings with position embeddings, window and softcap, shared
+    // expert, encoder and decoder.
     for name in ["llama", "llama-experts", "gpt2", "gemma2", "qwen2moe", "t5"] {
         let case = case(name);
         let (bytes, model) = (case.bytes(), case.model());
@@ -86,14 +86,14 @@ fn a_trial_measures_what_a_quantized_file_does() {
             let measured =
                 measure(&runner, &other, Some(&program), &chunks, false, |_| Ok::<_, Error>(()));
             let expected = measured.unwrap().comparison.unwrap().divergence.mean;
-            assert_eq!(*found, Tried::Divergence(expected), "{name}, {}", trial.tensor);
+            assert_eq!(*found, TrialOutcome::Divergence(expected), "{name}, {}", trial.tensor);
             assert!(expected.value > 0.0, "{name}, {}: {expected:?}", trial.tensor);
         }
     }
 }
 
 #[test]
-fn memory_and_order_change_nothing() {
+fn results_do_not_depend_on_memory_or_order() {
     let case = case("llama");
     let model = case.model();
     let program = Program::of(&model, case.described()).unwrap();
@@ -124,7 +124,7 @@ fn memory_and_order_change_nothing() {
 }
 
 #[test]
-fn a_tensor_that_no_operation_takes_has_no_divergence() {
+fn an_unused_tensor_has_no_divergence() {
     let case = case("llama");
     let model = case.model();
     let program = Program::of(&model, case.described()).unwrap();
@@ -135,29 +135,32 @@ fn a_tensor_that_no_operation_takes_has_no_divergence() {
     let other = Trial::new("rope_freqs.weight", GgmlType::Q4_0);
     let output = Trial::new("output.weight", GgmlType::Q4_0);
     let found = run(&[other, output]).unwrap();
-    assert!(matches!(found[..], [Tried::Unused, Tried::Divergence(_)]), "{found:?}");
-    // Rows of 48 are not whole blocks, and weights are for every column.
+    assert!(matches!(found[..], [TrialOutcome::Unused, TrialOutcome::Divergence(_)]), "{found:?}");
+    // 48 is not a multiple of the block size, and there is an importance weight per column.
     let wrong = Trial::new("blk.0.ffn_down.weight", GgmlType::Q4_0);
     let error = run(&[wrong]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Tensor);
-    assert!(error.to_string().contains("rows of 48 are not whole blocks of Q4_0"), "{error}");
+    assert!(
+        error.to_string().contains("the row length 48 is not a multiple of the block size of Q4_0"),
+        "{error}"
+    );
     let wrong = Trial::new("output.weight", GgmlType::Q4_0).with_importance(Some(vec![1.0; 31]));
     let error = run(&[wrong]).unwrap_err();
     assert!(error.to_string().contains("31 importance weights, expected 32"), "{error}");
-    // A type that is only read.
+    // This type can be decoded, but not encoded.
     let error = run(&[Trial::new("output.weight", GgmlType::I8)]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Tensor);
     assert!(error.to_string().contains("\"output.weight\": I8 is an integer type"), "{error}");
 }
 
-/// A tensor that a type cannot hold ends its own trial, not the others.
+/// A tensor that exceeds the range of a type ends only its own trial.
 #[test]
 fn an_output_that_is_not_finite_is_no_divergence() {
     let case = case("llama");
     let mut file = case.bytes();
     let start = Model::open(file.clone()).unwrap().tensor("output.weight").unwrap().offset();
     let start = usize::try_from(start).unwrap();
-    // Beyond half precision.
+    // The value overflows F16.
     file[start..start + 4].copy_from_slice(&7e4f32.to_le_bytes());
     let model = Model::open(file).unwrap();
     let program = Program::of(&model, case.described()).unwrap();
@@ -167,7 +170,10 @@ fn an_output_that_is_not_finite_is_no_divergence() {
     let runner = runner(Options::default());
     let found = trials(&runner, &program, &chunks(2), &asked, |_, _| Ok::<_, Error>(())).unwrap();
     assert!(
-        matches!(found[..], [Tried::Divergence(_), Tried::NotFinite, Tried::Divergence(_)]),
+        matches!(
+            found[..],
+            [TrialOutcome::Divergence(_), TrialOutcome::NotFinite, TrialOutcome::Divergence(_)]
+        ),
         "{found:?}"
     );
 }

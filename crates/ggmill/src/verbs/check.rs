@@ -10,7 +10,7 @@ use ggmill_check::{
     unreadable,
 };
 use ggmill_core::{Entry, Header, Value, keys};
-use ggmill_run::{Probe, Recorded};
+use ggmill_run::{Probe, RecordedLogits};
 
 use super::running::probe_with;
 use crate::error::Kind;
@@ -63,7 +63,7 @@ pub struct Check<'a> {
     data: bool,
     /// If set, the model is run, and its outputs are compared with the recorded logits, if any.
     #[expect(clippy::option_option, reason = "the logits of a run are optional")]
-    run: Option<Option<&'a Recorded>>,
+    run: Option<Option<&'a RecordedLogits>>,
 }
 
 impl<'a> Check<'a> {
@@ -107,7 +107,7 @@ impl<'a> Check<'a> {
     /// Also runs the model over a few tokens: those of recorded logits, with which its outputs are
     /// compared, or generated ones.
     #[must_use]
-    pub fn run_model(mut self, recorded: Option<&'a Recorded>) -> Self {
+    pub fn run_model(mut self, recorded: Option<&'a RecordedLogits>) -> Self {
         self.run = Some(recorded);
         self
     }
@@ -168,7 +168,7 @@ impl<'a> Check<'a> {
         self.check_files().into_iter().map(proposal).collect()
     }
 
-    fn probe(&mut self, path: &Path, recorded: Option<&Recorded>) -> Result<Probe> {
+    fn probe(&mut self, path: &Path, recorded: Option<&RecordedLogits>) -> Result<Probe> {
         let model = self.open.open(path).map_err(|error| {
             let is_for_headers = matches!(error.hint(), Some(Hint::OpenAlone | Hint::ReadAsStream));
             if is_for_headers { error.replace_hint(None) } else { error }

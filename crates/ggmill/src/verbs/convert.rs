@@ -14,7 +14,7 @@ use ggmill_inspect::FileKind;
 use ggmill_pipeline::formats::{CheckpointDirectory, Legacy, PeftAdapter};
 use ggmill_pipeline::{Pretrained, Recipe, ShardLimit, SplitOptions};
 use ggmill_quantize::{Goal, QuantizeOptions, Target, TypePlan, fit_recipe, quantize_recipe};
-use ggmill_run::{Probe, Recorded};
+use ggmill_run::{Probe, RecordedLogits};
 
 use super::checkpoint::{
     name_in_cache, open_checkpoint, open_target, target_vocabulary, unknown_class,
@@ -152,7 +152,7 @@ pub struct Convert<'a> {
     architecture_files: Vec<PathBuf>,
     with_graph: bool,
     check: bool,
-    logits: Option<(PathBuf, Recorded)>,
+    logits: Option<(PathBuf, RecordedLogits)>,
     base: Option<PathBuf>,
     target: Option<PathBuf>,
     legacy: LegacyOptions,
@@ -642,7 +642,7 @@ impl<'a> Convert<'a> {
 pub struct ConvertPlan<'a> {
     planned: Planned<'a>,
     has_vocabulary: bool,
-    logits: Option<(Recorded, Catalogue)>,
+    logits: Option<(RecordedLogits, Catalogue)>,
 }
 
 impl<'a> Deref for ConvertPlan<'a> {
@@ -684,7 +684,7 @@ pub struct Converted<'a> {
     written: Written,
     call: Call<'a>,
     has_vocabulary: bool,
-    logits: Option<(Recorded, Catalogue)>,
+    logits: Option<(RecordedLogits, Catalogue)>,
 }
 
 impl Deref for Converted<'_> {

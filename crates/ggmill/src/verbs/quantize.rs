@@ -18,7 +18,7 @@ use ggmill_quantize::{
     Sensitivities, Target, ToMeasure, TypePlan, Weighing, to_measure,
 };
 use ggmill_run::{
-    Chunks, Matrices, Options as RunnerOptions, Program, Runner, Trial, Tried, activations,
+    Chunks, Matrices, Options as RunnerOptions, Program, Runner, Trial, TrialOutcome, activations,
     measure, trials,
 };
 
@@ -616,21 +616,21 @@ impl Measuring {
             call.report(Stage::Sensitivities, done, all, "")
         });
         let found = found.map_err(|error| located(error, &self.model))?;
-        let with = |outcome: Tried| {
+        let with = |outcome: TrialOutcome| {
             let tried = tensors.iter().zip(&found);
             tried.filter(move |(_, found)| **found == outcome).map(|(tensor, _)| tensor)
         };
-        let unused = with(Tried::Unused).count();
+        let unused = with(TrialOutcome::Unused).count();
         if unused > 0 {
             call.note(Note::NotInGraph(unused));
         }
-        let not_finite: Vec<&ToMeasure> = with(Tried::NotFinite).collect();
+        let not_finite: Vec<&ToMeasure> = with(TrialOutcome::NotFinite).collect();
         if let [first, others @ ..] = &*not_finite {
             let tensor = String::from_utf8_lossy(&first.name).into_owned();
             let (ggml_type, more) = (first.ggml_type, others.len());
             call.note(Note::NotFinite { tensor, ggml_type, more });
         }
-        let sensitivity = |(tensor, found): (ToMeasure, Tried)| {
+        let sensitivity = |(tensor, found): (ToMeasure, TrialOutcome)| {
             let divergence = found.divergence()?.value;
             let found = Sensitivity::new(tensor.ggml_type, divergence)?;
             Some((tensor.name, found.with_importance(tensor.importance.is_some())))

@@ -8,7 +8,7 @@ use ggmill_core::{RawStr, keys};
 use ggmill_quantize::{Imatrix, ImatrixRun};
 use ggmill_run::{
     Activations, Chunks, ErrorKind, GraphSource, Options as RunnerOptions, Probe, Program,
-    Recorded, Runner,
+    RecordedLogits, Runner,
 };
 use ggmill_tokenizer::EncodeOptions;
 
@@ -343,7 +343,7 @@ pub(crate) fn imatrix_of(run: &ImatrixRun, sums: &Activations, chunks: usize) ->
 
 /// Reads the logits that another program computed from a model: a GGUF file with the tensors
 /// `tokens` and `logits`.
-pub fn read_recorded(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Recorded> {
+pub fn read_recorded(path: impl AsRef<Path>, options: &OpenOptions) -> Result<RecordedLogits> {
     let path = path.as_ref();
     let not_recorded = |cause: &dyn std::fmt::Display| {
         let message = format_args!("expected recorded logits: {cause}");
@@ -358,7 +358,7 @@ pub fn read_recorded(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Re
         })?;
         Model::from(model)
     };
-    Recorded::read(model.core()).map_err(|error| not_recorded(&error))
+    RecordedLogits::read(model.core()).map_err(|error| not_recorded(&error))
 }
 
 /// Runs a model over a few tokens: those of recorded logits, or generated ones. Returns the outputs, and
@@ -372,7 +372,7 @@ pub fn read_recorded(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Re
 /// ```
 pub fn probe(
     model: &Model,
-    recorded: Option<&Recorded>,
+    recorded: Option<&RecordedLogits>,
     catalogue: &Catalogue,
 ) -> Result<(Probe, Vec<Note>)> {
     let mut call = Call::default();
@@ -382,7 +382,7 @@ pub fn probe(
 
 pub(crate) fn probe_with(
     model: &Model,
-    recorded: Option<&Recorded>,
+    recorded: Option<&RecordedLogits>,
     catalogue: &Catalogue,
     call: &mut Call<'_>,
 ) -> Result<Probe> {

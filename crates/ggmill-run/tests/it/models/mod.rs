@@ -1,5 +1,5 @@
-//! Tiny models with weights by chance, made from the descriptions: what `python3 conformance/run.py logits`
-//! gives to libllama and the tests run.
+//! Tiny models with random weights, generated from the descriptions. The tests run them, and `python3
+//! conformance/run.py logits` runs them with libllama.
 
 mod cases;
 
@@ -10,7 +10,7 @@ use ggmill_arch::{Architecture, TensorSpec};
 use ggmill_core::{Builder, Endian, GgmlType, MetadataBuf, Model, ReadAt, Shape};
 use ggmill_run::{Program, Result, Runner, Source, States};
 
-/// A value of metadata.
+/// A metadata value.
 #[derive(Clone, Copy)]
 pub(crate) enum Value {
     U(u32),
@@ -25,28 +25,28 @@ pub(crate) enum Value {
 }
 use Value::{B, Bools, F, Fs, Is, S, U, U64s, Us};
 
-/// A model: its name, its architecture, the keys of it, and which of the tensors it may lack it has.
+/// A model: its name, architecture, metadata keys, and the optional tensors that it has.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) architecture: &'static str,
     keys: &'static [(&'static str, Value)],
     optional: &'static [&'static str],
-    /// How many tokens there are in the vocabulary, and in the text that is recorded.
+    /// The vocabulary size, and the length of the recorded text.
     vocabulary: usize,
     text: usize,
 }
 
-/// What is changed about a file.
+/// A modification of a model file.
 #[derive(Default)]
 pub(crate) struct Change {
     pub(crate) endian: Endian,
-    /// A tensor that is not there.
+    /// A tensor to omit.
     pub(crate) without: Option<&'static str>,
-    /// A tensor with another shape.
+    /// A tensor whose shape to change.
     pub(crate) shape: Option<(&'static str, &'static [u64])>,
-    /// The text of the last token.
+    /// A replacement for the text of the last token.
     pub(crate) vocabulary: Option<&'static str>,
-    /// An element of a tensor that is not a number.
+    /// A tensor element to set to NaN.
     pub(crate) nan: Option<(&'static str, usize)>,
 }
 
@@ -59,7 +59,7 @@ const fn case(
     Case { name, architecture, keys, optional, vocabulary: 259, text: TOKENS.len() }
 }
 
-/// The numbers that a model has where its case does not say others.
+/// Default metadata keys of a model, which a case can override.
 const NUMBERS: &[(&str, Value)] = &[
     ("block_count", U(2)),
     ("context_length", U(64)),
@@ -70,31 +70,31 @@ const NUMBERS: &[(&str, Value)] = &[
     ("attention.layer_norm_rms_epsilon", F(1e-5)),
     ("attention.layer_norm_epsilon", F(1e-5)),
 ];
-/// All models, those of [`cases::common`] first.
+/// All models, with those of [`cases::common`] first.
 pub(crate) static CASES: LazyLock<Vec<&'static Case>> =
     LazyLock::new(|| cases::FAMILIES.iter().copied().flatten().collect());
 
-/// The tokens that models compute with where a case does not say another length.
+/// The tokens of the text, unless a case has a different length.
 pub(crate) const TOKENS: [u32; 24] = [
     1, 35, 102, 70, 200, 35, 36, 99, 258, 3, 17, 102, 70, 200, 35, 36, 150, 42, 4, 4, 4, 77, 230, 9,
 ];
-/// Of how many tokens of a text, at equal distances, the output is recorded.
+/// The number of tokens of a text, at equal distances, whose output is recorded.
 pub(crate) const RECORDED: usize = 8;
-/// The source of that text, for models that take two.
+/// The source of that text, for models with an encoder.
 pub(crate) const SOURCE: [u32; 11] = [61, 7, 243, 99, 15, 15, 180, 32, 5, 111, 2];
 
-/// The same many vectors of so many numbers, for models whose source is vectors.
+/// Returns as many source vectors of length `width`, for models whose source is vectors.
 pub(crate) fn source_vectors(width: u64) -> Vec<f32> {
     let mut numbers = Chance(11);
     (0..width * SOURCE.len() as u64).map(|_| numbers.next()).collect()
 }
 
-/// The models that libllama does not run: `transformers` does.
+/// The models that libllama cannot run; their logits are recorded from `transformers`.
 pub(crate) const UNLOADED: [&str; 3] = ["gptj", "rwkv", "whisper"];
 /// The model that libllama computes with rounded operands: `logits_wavtokenizer.py` computes it in
 /// double precision.
 pub(crate) const ROUNDED: &str = "wavtokenizer-dec";
-/// The models whose activations are recorded.
+/// The models with recorded activations.
 pub(crate) const MEASURED: [&str; 7] =
     ["llama", "llama-experts", "phi3", "gpt2", "gemma2", "qwen2moe", "gpt-oss"];
 
@@ -103,7 +103,7 @@ impl Case {
         Architecture::builtin(self.architecture).unwrap()
     }
 
-    /// The text whose output is recorded: [`TOKENS`], and others where it is longer.
+    /// Returns the text whose output is recorded: [`TOKENS`], extended if the text is longer.
     pub(crate) fn text(&self) -> Vec<u32> {
         let others = (0u32..).map(|place| 3 + (place * place * 31 + place * 7) % 251);
         TOKENS.into_iter().chain(others).take(self.text).collect()
@@ -139,8 +139,8 @@ impl Case {
         metadata
     }
 
-    /// Whether a tensor is among those that the case lists, by the beginning of its name: with that of
-    /// its block, or without for those of all blocks.
+    /// Returns `true` if the case lists a tensor, by a prefix of its name with the block number, or without it
+    /// for all blocks.
     fn lists(&self, tensor: &str) -> bool {
         let name = tensor.strip_prefix("blk.").and_then(|rest| rest.split_once('.'));
         let name = name.map_or(tensor, |(_, name)| name);
@@ -156,16 +156,16 @@ impl Case {
         if spec.tied.is_some() || !spec.required {
             return is_listed();
         }
-        // One of two that exclude each other.
+        // One of two mutually exclusive tensors.
         spec.unless.as_ref().is_none_or(|other| !self.lists(other))
     }
 
-    /// The bytes of the file.
+    /// Returns the bytes of the file.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         self.changed(&Change::default())
     }
 
-    /// The bytes of the file with one thing changed.
+    /// Returns the bytes of the file with a modification.
     pub(crate) fn changed(&self, change: &Change) -> Vec<u8> {
         let metadata = self.metadata(change.vocabulary);
         let resolved = self.described().resolve_metadata(&metadata).unwrap();
@@ -213,23 +213,23 @@ impl Case {
         Model::open(self.bytes()).unwrap()
     }
 
-    /// A model whose file changes after it was opened.
+    /// Returns a model whose file changes after it is opened.
     pub(crate) fn changing(&self) -> Model {
         Model::open(Changing(self.bytes())).unwrap()
     }
 }
 
-/// The greatest error that the results may have, compared with those of libllama: as NMSE, the sum of
-/// squared differences divided by the sum of squares. ggml looks GELU up in a table of half precision.
+/// Returns the maximum NMSE (the sum of squared differences divided by the sum of squares) compared with
+/// libllama. ggml looks up GELU in a half-precision table.
 pub(crate) fn greatest_error(program: &Program<'_>) -> f64 {
     let operations = program.graph().nodes().iter().map(|node| &node.operation);
     let looked_up = operations.filter(|operation| **operation == Operation::Apply(Function::Gelu));
-    // Both the place in the table and what it has there are off by up to 2⁻¹¹.
+    // Both the argument and the result of the lookup have a relative error of up to 2⁻¹¹.
     looked_up.fold(1e-11, |limit, _| limit + 6e-8)
 }
 
-/// The run of a model over texts. Where it takes two, that of [`TOKENS`] is [`SOURCE`], and others have
-/// a shorter one.
+/// Runs a model on texts. For a model with an encoder, the source of [`TOKENS`] is [`SOURCE`], and other texts
+/// have a shorter source.
 pub(crate) fn states(runner: &Runner, program: &Program<'_>, texts: &[&[u32]]) -> Result<States> {
     if !program.has_source() {
         return runner.states(program, texts);
@@ -244,7 +244,7 @@ pub(crate) fn states(runner: &Runner, program: &Program<'_>, texts: &[&[u32]]) -
     runner.states_with_sources(program, texts, &sources.collect::<Vec<_>>())
 }
 
-/// A file that changes after it was opened.
+/// A file that changes after it is opened.
 #[derive(Debug)]
 struct Changing(Vec<u8>);
 
@@ -263,22 +263,22 @@ impl ReadAt for Changing {
     }
 }
 
-/// Whether a tensor has the experts of each token, as integers.
+/// Returns `true` if a tensor has the experts of each token, as integers.
 fn is_table(spec: &TensorSpec) -> bool {
     spec.name.contains("tid2eid")
 }
 
-/// An element of such a tensor: different experts of the first six for each token.
+/// Returns an element of such a tensor: distinct experts below 6 for each token.
 fn expert(place: usize, spec: &TensorSpec) -> i32 {
     let used = usize::try_from(spec.shape.dimensions()[0]).unwrap();
     i32::try_from((5 * (place / used) + place % used) % 6).unwrap()
 }
 
-/// Numbers by chance, the same everywhere.
+/// A pseudorandom generator, which gives the same numbers on every machine.
 struct Chance(u64);
 
 impl Chance {
-    /// From -1 to 1.
+    /// Returns a number from -1 to 1.
     fn next(&mut self) -> f32 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -303,8 +303,8 @@ impl Chance {
     }
 }
 
-/// A vocabulary of the least kind that readers take: three special tokens, one for each byte, and as many
-/// others as a model needs.
+/// Returns a minimal vocabulary that loaders accept: three special tokens, a token per byte, and other tokens
+/// up to the vocabulary size.
 fn vocabulary(metadata: &mut MetadataBuf, size: usize, last: Option<&str>) {
     let bytes = (0..256).map(|byte| format!("<0x{byte:02X}>"));
     let others = (259..size).map(|other| format!("other {other}"));

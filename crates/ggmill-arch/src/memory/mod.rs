@@ -1,0 +1,447 @@
+//! State that a model keeps between tokens, and the weights that are loaded.
+
+pub(crate) mod compute;
+
+use core::cell::Cell;
+use std::sync::Arc;
+
+use crate::data::schema::{RawCache, RawExpression, RawMemory, RawState};
+use crate::error::{Error, ErrorKind, Result, SubjectKind};
+use crate::language::block::block_of;
+use crate::language::expression::{Expression, Scope};
+use crate::language::pattern::Glob;
+use crate::language::steps::BLOCK_VARIABLE;
+use crate::language::terms::{condition, expression};
+use crate::limits::{MAX_ENTRIES, MAX_PARAMETERS, MAX_TENSORS};
+use crate::memory::compute::{ComputeGroup, ComputeSpec};
+use crate::parameters::declared::{Declared, in_order_of_use, parameters};
+use crate::parameters::{Parameter, ParameterSource};
+use crate::value::ParameterValue;
+
+/// State that a model keeps between tokens: caches, with data for each token, and states, with data
+/// for each sequence. Numbers are counts of elements.
+///
+/// ```
+/// use ggmill_arch::{Architecture, ModelView};
+/// use ggmill_core::MetadataBuf;
+/// let mut metadata = MetadataBuf::new();
+/// metadata.set("general.architecture", "llama");
+/// for (key, value) in [("block_count", 2u32), ("embedding_length", 64), ("attention.head_count", 8), ("attention.head_count_kv", 2)] {
+///     metadata.set(&format!("llama.{key}"), value);
+/// }
+/// let model = ModelView::of_metadata_to_write(&metadata);
+/// let memory = model.described_by(Architecture::builtin("llama")).memory().ok_or("described")??;
+/// let block = &memory.caches[0].blocks[1];
+/// assert_eq!((block.keys, block.values, block.window), (16, 16, None));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of the description")]
+pub struct MemorySpec {
+    /// The data kept for each token, in the order of the description.
+    pub caches: Vec<CacheSpec>,
+    /// The data kept for each sequence, in the order of the description.
+    pub states: Vec<StateSpec>,
+    /// How many of the blocks have their weights loaded, from the first; `None` where all have.
+    pub loaded_blocks: Option<u64>,
+    /// Whether the attention can be computed in tiles, without its whole matrix of scores.
+    pub flash_attention: bool,
+    /// Whether keys and values have to be of the same type.
+    pub one_type: bool,
+    /// Whether a model without an output of its own has its embedding a second time for it, even
+    /// where both are on one device.
+    pub copies_embedding: bool,
+    /// What is computed, with the memory that it takes; `None` if unknown.
+    pub compute: Option<ComputeSpec>,
+    /// Whether that is known only where the host computes everything.
+    pub host_only: bool,
+    /// Patterns of tensors that are not loaded.
+    skipped: Vec<Glob>,
+    /// Patterns of tensors that are loaded although their block is not.
+    loaded_beyond: Vec<Glob>,
+    /// Whether a device with the output has a copy of the embedding, in a model without an output
+    /// of its own.
+    pub copies_output: bool,
+    /// Blocks whose devices need none of the tensors that are [on every one](TensorPlace::EveryBlock),
+    /// in order.
+    pub without_copies: Vec<u64>,
+    with_first: Vec<Glob>,
+    with_blocks: Vec<Glob>,
+}
+
+/// Where a tensor is that is in no block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TensorPlace {
+    /// Where its role says.
+    ByRole,
+    /// Beside the first block.
+    FirstBlock,
+    /// On every device that has blocks.
+    EveryBlock,
+}
+
+/// A cache: keys and values of each token, in some blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheSpec {
+    /// Its name in the description.
+    pub name: String,
+    /// The blocks that hold something, in order.
+    pub blocks: Vec<CachedBlock>,
+    /// Without flash attention, the values of every block that has some are stored with the length
+    /// of the longest in the model.
+    pub longest_values: u64,
+    /// How many tokens share a cell: 1 in most models.
+    pub tokens_per_cell: u64,
+    /// Whether sequences never share the cells.
+    pub separate: bool,
+}
+
+/// The data that a layer keeps for each token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CachedBlock {
+    /// The number of the block.
+    pub block: u64,
+    /// Elements of the keys of all heads.
+    pub keys: u64,
+    /// Elements of the values of all heads; 0 where values are computed from keys.
+    pub values: u64,
+    /// Of how many tokens it holds something; `None` for all of the context.
+    pub window: Option<u64>,
+}
+
+/// A state: F32 numbers of each sequence, in some blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StateSpec {
+    /// Its name in the description.
+    pub name: String,
+    /// The blocks that hold some, in order.
+    pub blocks: Vec<StateBlock>,
+}
+
+/// The data that a layer keeps for each sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StateBlock {
+    /// The number of the block.
+    pub block: u64,
+    /// F32 elements.
+    pub elements: u64,
+}
+
+impl MemorySpec {
+    /// Where a tensor is that is in no block, by its name.
+    pub fn place(&self, tensor: &str) -> TensorPlace {
+        let is_one_of = |patterns: &[Glob]| patterns.iter().any(|pattern| pattern.matches(tensor));
+        if is_one_of(&self.with_first) {
+            TensorPlace::FirstBlock
+        } else if is_one_of(&self.with_blocks) {
+            TensorPlace::EveryBlock
+        } else {
+            TensorPlace::ByRole
+        }
+    }
+
+    /// Whether the weights of a tensor are loaded, by its name.
+    pub fn loads(&self, tensor: &str) -> bool {
+        let block = block_of(tensor).map(|(block, _)| block);
+        let is_beyond =
+            block.zip(self.loaded_blocks).is_some_and(|(block, loaded)| block >= loaded);
+        let is_one_of = |patterns: &[Glob]| patterns.iter().any(|pattern| pattern.matches(tensor));
+        !is_one_of(&self.skipped) && (!is_beyond || is_one_of(&self.loaded_beyond))
+    }
+}
+
+/// What a description says of the memory of its models.
+#[derive(Clone, Debug)]
+pub(crate) struct MemoryTemplate {
+    parameters: Vec<Parameter>,
+    loaded: Option<Expression>,
+    /// The layer whose weights a layer computes with.
+    weights_of: Option<Expression>,
+    skipped: Vec<Glob>,
+    loaded_beyond: Vec<Glob>,
+    copies_embedding: bool,
+    copies_output: bool,
+    with_first: Vec<Glob>,
+    with_blocks: Vec<Glob>,
+    with_blocks_when: Option<Expression>,
+    flash_attention: bool,
+    one_type: Option<Expression>,
+    /// Whether the steps are all that count.
+    computed: Option<Expression>,
+    host_only: Option<Expression>,
+    steps: Arc<[ComputeGroup]>,
+    caches: Vec<CacheTemplate>,
+    states: Vec<StateTemplate>,
+}
+
+/// A part of the memory: which blocks have it.
+#[derive(Clone, Debug)]
+struct Held {
+    name: Box<str>,
+    blocks: Expression,
+    when: Expression,
+}
+
+#[derive(Clone, Debug)]
+struct CacheTemplate {
+    held: Held,
+    keys: Expression,
+    values: Expression,
+    longest_values: Option<Expression>,
+    window: Option<Expression>,
+    tokens_per_cell: Option<Expression>,
+    separate: bool,
+}
+
+#[derive(Clone, Debug)]
+struct StateTemplate {
+    held: Held,
+    elements: Expression,
+}
+
+impl MemoryTemplate {
+    pub(crate) fn understand(architecture: &str, raw: &RawMemory) -> Result<Self> {
+        let held = raw.cache.0.len().max(raw.state.0.len());
+        let skipped = raw.skipped.as_deref().unwrap_or_default();
+        let loaded_beyond = raw.loaded_beyond.as_deref().unwrap_or_default();
+        for (what, count, limit) in [
+            ("hyperparameters of the memory", raw.parameters.0.len(), MAX_PARAMETERS),
+            ("entries of the memory", held, MAX_ENTRIES),
+            ("patterns of tensors that are not loaded", skipped.len(), MAX_ENTRIES),
+            ("patterns of tensors that are loaded", loaded_beyond.len(), MAX_ENTRIES),
+        ] {
+            if count > limit {
+                let message = format!("{count} {what}, the limit is {limit}");
+                return Err(Error::new(ErrorKind::Limit, message));
+            }
+        }
+        let places = Declared::of(&raw.parameters);
+        let parameters = parameters(architecture, &raw.parameters, &places)?;
+        if let Some(parameter) = parameters.iter().find(|parameter| !parameter.from.is_empty()) {
+            let error = Error::description(
+                "from is not allowed here: memory is computed from a finished file",
+            );
+            return Err(error.about(SubjectKind::Parameter, &parameter.name));
+        }
+        let known = |name: &str| places.place(name).is_some();
+        let whole = |raw: &Option<RawExpression>, place: &str| {
+            let raw = raw.as_ref().map(|raw| expression(raw, &known)).transpose();
+            raw.map_err(|error| error.at(place))
+        };
+        let of_block = |raw: &Option<RawExpression>, place: &str| {
+            let known = |name: &str| name == BLOCK_VARIABLE || known(name);
+            let raw = raw.as_ref().map(|raw| expression(raw, &known)).transpose();
+            raw.map_err(|error| error.at(place))
+        };
+        let caches = raw.cache.0.iter();
+        let states = raw.state.0.iter();
+        Ok(Self {
+            computed: whole(&raw.computed, "memory: computed")?,
+            host_only: whole(&raw.host_only, "memory: host_only")?,
+            steps: compute::groups(&raw.compute, &known).map_err(|error| error.at("memory"))?,
+            loaded: whole(&raw.loaded, "memory: loaded")?,
+            weights_of: of_block(&raw.weights_of, "memory: weights_of")?,
+            one_type: whole(&raw.one_type, "memory: one_type")?,
+            skipped: skipped.iter().map(|pattern| Glob::new(pattern)).collect(),
+            loaded_beyond: loaded_beyond.iter().map(|pattern| Glob::new(pattern)).collect(),
+            copies_embedding: raw.copies_embedding.unwrap_or(false),
+            copies_output: raw.copies_output.unwrap_or(true),
+            with_first: globs(raw.with_first.as_deref())?,
+            with_blocks: globs(raw.with_blocks.as_deref())?,
+            with_blocks_when: of_block(&raw.with_blocks_when, "memory: with_blocks_when")?,
+            flash_attention: raw.flash_attention.unwrap_or(true),
+            caches: caches
+                .map(|(name, raw)| CacheTemplate::understand(name, raw, &known))
+                .collect::<Result<_>>()?,
+            states: states
+                .map(|(name, raw)| StateTemplate::understand(name, raw, &known))
+                .collect::<Result<_>>()?,
+            parameters: in_order_of_use(parameters, &[])?,
+        })
+    }
+
+    /// The memory of one model.
+    pub(crate) fn resolve(&self, source: &dyn ParameterSource) -> Result<MemorySpec> {
+        let fuel = Cell::new(Scope::FUEL);
+        let mut parameters: Vec<(Box<str>, ParameterValue)> =
+            Vec::with_capacity(self.parameters.len());
+        for parameter in &self.parameters {
+            let value = parameter
+                .resolve(source, None, &Scope::new(&parameters, &fuel))
+                .map_err(|error| error.about(SubjectKind::Parameter, &parameter.name))?;
+            parameters.push((parameter.name.clone(), value));
+        }
+        let scope = Scope::new(&parameters, &fuel);
+        let number = |number: &Option<Expression>| {
+            number.as_ref().map(|number| number.evaluate_u64(&scope)).transpose()
+        };
+        let holds = |condition: &Option<Expression>| {
+            let condition = condition.as_ref();
+            condition.map_or(Ok(false), |condition| condition.evaluate_bool(&scope))
+        };
+        let mut without_copies = Vec::new();
+        if let (Some(when), Some(cache)) = (&self.with_blocks_when, self.caches.first()) {
+            cache.held.each(&scope, |scope, block, _| {
+                if !when.evaluate_bool(scope)? {
+                    without_copies.push(block);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(MemorySpec {
+            without_copies,
+            host_only: holds(&self.host_only)?,
+            compute: holds(&self.computed)?.then(|| {
+                let weights_of = self.weights_of.clone();
+                ComputeSpec::new(parameters.clone(), Arc::clone(&self.steps), weights_of)
+            }),
+            caches: self.caches.iter().map(|cache| cache.resolve(&scope)).collect::<Result<_>>()?,
+            states: self.states.iter().map(|state| state.resolve(&scope)).collect::<Result<_>>()?,
+            loaded_blocks: number(&self.loaded)?,
+            flash_attention: self.flash_attention,
+            one_type: holds(&self.one_type)?,
+            copies_embedding: self.copies_embedding,
+            copies_output: self.copies_output,
+            with_first: self.with_first.clone(),
+            with_blocks: self.with_blocks.clone(),
+            skipped: self.skipped.clone(),
+            loaded_beyond: self.loaded_beyond.clone(),
+        })
+    }
+}
+
+impl Held {
+    /// The blocks, and the expressions by them, which are about one block.
+    fn understand(
+        name: &str,
+        blocks: Option<&RawExpression>,
+        when: Option<&RawExpression>,
+        known: &dyn Fn(&str) -> bool,
+    ) -> Result<Self> {
+        let blocks = blocks.ok_or_else(|| missing(name, "blocks"))?;
+        Ok(Self {
+            name: name.into(),
+            blocks: expression(blocks, known).map_err(|error| error.at("blocks"))?,
+            when: condition(when, &|name: &str| name == BLOCK_VARIABLE || known(name))?,
+        })
+    }
+
+    /// Calls `each` with the scope of every block, its number, and whether it holds something.
+    fn each(
+        &self,
+        scope: &Scope<'_>,
+        mut each: impl FnMut(&Scope<'_>, u64, bool) -> Result<()>,
+    ) -> Result<()> {
+        let blocks = self.blocks.evaluate_u64(scope)?;
+        if blocks > MAX_TENSORS {
+            let message = format!("memory of {blocks} layers, the limit is {MAX_TENSORS}");
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        for block in 0..blocks {
+            let variables = [(BLOCK_VARIABLE, block)];
+            let scope = scope.with(&variables);
+            each(&scope, block, self.when.evaluate_bool(&scope)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// Patterns of tensors.
+fn globs(raw: Option<&[String]>) -> Result<Vec<Glob>> {
+    let raw = raw.unwrap_or_default();
+    if raw.len() > MAX_ENTRIES {
+        let message = format!("{} patterns of tensors, the limit is {MAX_ENTRIES}", raw.len());
+        return Err(Error::new(ErrorKind::Limit, message));
+    }
+    Ok(raw.iter().map(|pattern| Glob::new(pattern)).collect())
+}
+
+#[cold]
+fn missing(name: &str, field: &str) -> Error {
+    Error::description(format!("memory {}: expected {field}", crate::error::quoted(name)))
+}
+
+impl CacheTemplate {
+    fn understand(name: &str, raw: &RawCache, known: &dyn Fn(&str) -> bool) -> Result<Self> {
+        let of_block = |name: &str| name == BLOCK_VARIABLE || known(name);
+        let term = |raw: &RawExpression, field: &str| {
+            expression(raw, &of_block).map_err(|error| error.at(field))
+        };
+        let whole = |raw: &Option<RawExpression>, field: &str| {
+            let raw = raw.as_ref().map(|raw| expression(raw, known)).transpose();
+            raw.map_err(|error: Error| error.at(field))
+        };
+        let field = |raw: &Option<RawExpression>, field: &str| match raw {
+            Some(raw) => term(raw, field),
+            None => Err(missing(name, field)),
+        };
+        Ok(Self {
+            held: Held::understand(name, raw.blocks.as_ref(), raw.when.as_ref(), known)?,
+            keys: field(&raw.keys, "keys")?,
+            values: field(&raw.values, "values")?,
+            longest_values: whole(&raw.longest_values, "longest_values")?,
+            window: raw.window.as_ref().map(|window| term(window, "window")).transpose()?,
+            tokens_per_cell: whole(&raw.tokens_per_cell, "tokens_per_cell")?,
+            separate: raw.separate.unwrap_or(false),
+        })
+    }
+
+    fn resolve(&self, scope: &Scope<'_>) -> Result<CacheSpec> {
+        let mut blocks = Vec::new();
+        let mut longest = 0;
+        self.held.each(scope, |scope, block, holds| {
+            // What a block would hold counts for the longest, whether it holds it or not.
+            let values = self.values.evaluate_u64(scope)?;
+            longest = values.max(longest);
+            if holds {
+                let window = self.window.as_ref();
+                let window = window.map(|window| window.evaluate_u64(scope)).transpose()?;
+                blocks.push(CachedBlock {
+                    block,
+                    keys: self.keys.evaluate_u64(scope)?,
+                    values,
+                    window: window.filter(|&window| window > 0),
+                });
+            }
+            Ok(())
+        })?;
+        let number = |number: &Option<Expression>| {
+            number.as_ref().map(|number| number.evaluate_u64(scope)).transpose()
+        };
+        Ok(CacheSpec {
+            name: self.held.name.to_string(),
+            blocks,
+            longest_values: number(&self.longest_values)?.unwrap_or(longest),
+            tokens_per_cell: number(&self.tokens_per_cell)?.unwrap_or(1).max(1),
+            separate: self.separate,
+        })
+    }
+}
+
+impl StateTemplate {
+    fn understand(name: &str, raw: &RawState, known: &dyn Fn(&str) -> bool) -> Result<Self> {
+        let elements = raw.elements.as_ref().ok_or_else(|| missing(name, "elements"))?;
+        let of_block = |name: &str| name == BLOCK_VARIABLE || known(name);
+        Ok(Self {
+            held: Held::understand(name, raw.blocks.as_ref(), raw.when.as_ref(), known)?,
+            elements: expression(elements, &of_block).map_err(|error| error.at("elements"))?,
+        })
+    }
+
+    fn resolve(&self, scope: &Scope<'_>) -> Result<StateSpec> {
+        let mut blocks = Vec::new();
+        self.held.each(scope, |scope, block, holds| {
+            if holds {
+                blocks.push(StateBlock { block, elements: self.elements.evaluate_u64(scope)? });
+            }
+            Ok(())
+        })?;
+        Ok(StateSpec { name: self.held.name.to_string(), blocks })
+    }
+}
