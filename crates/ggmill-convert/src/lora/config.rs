@@ -82,11 +82,12 @@ impl Config {
 
     /// Returns the factor by which the product for a module is multiplied, so that a program that
     /// scales it by alpha / rank computes what PEFT computes. PEFT's scale is the alpha of the module,
-    /// divided by its rank or, with `use_rslora`, by the square root of its rank.
+    /// divided by its rank or, with `use_rslora`, by the square root of its rank. `None` if both are the
+    /// same.
     ///
     /// Fails if several patterns with different alphas match the module, as PEFT uses the first in the
     /// order of the file.
-    pub(super) fn correction(&self, module: &str, rank: u64) -> Result<f64> {
+    pub(super) fn correction(&self, module: &str, rank: u64) -> Result<Option<f64>> {
         let mut matching = self.alphas.iter().filter(|(pattern, _)| pattern.is_match(module));
         let own = matching.next().map(|(_, alpha)| *alpha);
         if let Some((pattern, other)) = matching.find(|(_, alpha)| Some(*alpha) != own) {
@@ -97,10 +98,13 @@ impl Config {
             );
             return Err(fault(message));
         }
+        if own.is_none() && !self.has_root_scale {
+            return Ok(None);
+        }
         let alpha = f64::from(self.alpha);
         #[expect(clippy::cast_precision_loss, reason = "ranks are below 2^32")]
         let root = if self.has_root_scale { (rank as f64).sqrt() } else { 1.0 };
-        Ok(own.unwrap_or(alpha) / alpha * root)
+        Ok(Some(own.unwrap_or(alpha) / alpha * root))
     }
 }
 

@@ -57,9 +57,6 @@ impl Factors {
 
     /// Returns the product multiplied by a number, which is a factor of `b`.
     pub(super) fn scaled(&self, number: f64) -> Result<Self> {
-        if number == 1.0 {
-            return Ok(self.clone());
-        }
         Ok(Self { a: self.a.clone(), b: self.b.mul(number)? })
     }
 

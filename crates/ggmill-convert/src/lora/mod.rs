@@ -161,7 +161,10 @@ impl AdapterTensors<'_> {
             };
             let [a, b] = target.factors()?.map(|number| self.elements(number));
             let pair = Factors::new(a?, b?).map_err(|error| error.tensor(&target.shown))?;
-            let pair = pair.scaled(self.config.correction(&target.module, pair.rank())?)?;
+            let pair = match self.config.correction(&target.module, pair.rank())? {
+                Some(factor) => pair.scaled(factor)?,
+                None => pair,
+            };
             let is_transposed =
                 target.is_embedding || self.config.is_transposed && is_stored_transposed(source);
             factors.push(if is_transposed { pair.transposed()? } else { pair });

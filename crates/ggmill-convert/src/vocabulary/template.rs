@@ -116,7 +116,7 @@ impl Templates {
     /// Returns `true` if there is no template with text.
     fn is_empty(&self) -> bool {
         let mut all = self.default.iter().chain(self.named.iter().map(|(_, template)| template));
-        all.all(|template| template.is_empty())
+        all.all(String::is_empty)
     }
 
     /// Reads a template or a list of named templates.

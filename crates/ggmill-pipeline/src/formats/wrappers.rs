@@ -78,7 +78,7 @@ mod tests {
     fn unwrapped(names: &[&str]) -> (Vec<String>, Option<String>) {
         let shape = Shape::new(&[1]).unwrap();
         let tensor =
-            |name: &&str| SourceTensor::new(name.as_bytes().to_vec(), GgmlType::F32, shape.clone());
+            |name: &&str| SourceTensor::new(name.as_bytes().to_vec(), GgmlType::F32, shape);
         let mut tensors: Vec<SourceTensor> = names.iter().map(tensor).collect();
         let note = unwrap_names(&mut tensors);
         let name = |tensor: &SourceTensor| String::from_utf8(tensor.name.clone()).unwrap();
