@@ -1,4 +1,7 @@
 //! HTTP URLs, as far as requests need them: scheme, host, path and query.
+//!
+//! The crate `url` would add the Unicode tables of international host names, which are rejected here: a
+//! server is named in ASCII.
 
 use std::fmt;
 
