@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use ggmill_arch::{
-    Architecture, Assigned, Operation, Origin, Resolved, Source, TensorSpec, TensorType,
+    Architecture, Assigned, Operation, Origin, Resolved, Source, Subject, TensorSpec, TensorType,
     VocabularyKind, VocabularySpec, kind_of_architecture,
 };
 use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys, size_label};
@@ -272,8 +272,7 @@ fn tensors(
     // The names come from JSON, so they are valid UTF-8.
     let names: Vec<String> = weights.names().map(|name| rules.renamed(&name)).collect();
     refuse_renamed_twice(&names)?;
-    let assignment =
-        resolved.assign(&names).map_err(|error| Error::caused(ErrorKind::Checkpoint, error))?;
+    let assignment = resolved.assign(&names).map_err(|error| not_assigned(&error, &names))?;
     let unknown = assignment.unknown.iter();
     let (zeros, unknown): (Vec<usize>, Vec<usize>) =
         unknown.copied().partition(|&number| rules.must_be_zero(&names[number]));
@@ -315,6 +314,41 @@ fn tensors(
     first.extend(others);
     first.extend(last);
     Ok((first, wide))
+}
+
+/// Returns the error for a checkpoint without a required tensor, with the names that it has.
+fn not_assigned(error: &ggmill_arch::Error, names: &[String]) -> Error {
+    /// The number of groups of names to list.
+    const LISTED: usize = 4;
+    /// The number of components that identify a group.
+    const COMPONENTS: usize = 3;
+    let mut groups: Vec<(String, usize)> = Vec::new();
+    for name in names {
+        let is_number = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit());
+        let parts = name.split('.').take_while(|part| !is_number(part)).take(COMPONENTS);
+        let group = parts.collect::<Vec<_>>().join(".");
+        match groups.iter_mut().find(|(known, _)| *known == group) {
+            Some((_, count)) => *count += 1,
+            None => groups.push((group, 1)),
+        }
+    }
+    groups.sort_by_key(|(_, count)| core::cmp::Reverse(*count));
+    let listed = groups
+        .iter()
+        .take(LISTED)
+        .map(|(group, count)| format!("{count} of {:?}", RawStr::from(&**group)));
+    let listed: Vec<String> = listed.collect();
+    let more = if groups.len() > LISTED { ", …" } else { "" };
+    let mut message =
+        format!("{error}; found {} tensors: {}{more}", names.len(), listed.join(", "));
+    let is_output = |subject| matches!(subject, Subject::Tensor(name) if name == "output.weight");
+    if error.subject().is_some_and(is_output) {
+        message.push_str(
+            "; if the model uses its token embeddings as the output matrix, set \
+             tie_word_embeddings to true in config.json",
+        );
+    }
+    Error::new(ErrorKind::Checkpoint, message)
 }
 
 /// Adds the file of the first source tensor to an error.

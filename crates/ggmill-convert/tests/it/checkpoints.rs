@@ -179,9 +179,22 @@ fn unknown_and_missing_tensors_are_named() {
     assert_eq!(kind, ErrorKind::Checkpoint);
     assert!(
         message.contains("blk.3.ffn_up.weight")
-            && message.contains("model.layers.3.mlp.up_proj.weight"),
+            && message.contains("model.layers.3.mlp.up_proj.weight")
+            && message.contains("found 46 tensors: 44 of \"model.layers\""),
         "{message}"
     );
+}
+
+/// The remedy for a checkpoint without a head, which is not tied according to its configuration.
+#[test]
+fn a_missing_head_names_the_setting() {
+    let directory = directory(&safetensors(&stories_tensors()));
+    let path = directory.path().join("config.json");
+    let mut config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    config["tie_word_embeddings"] = false.into();
+    fs::write(&path, config.to_string()).unwrap();
+    let message = converted(directory.path(), FileType::F16).unwrap_err().to_string();
+    assert!(message.contains("set tie_word_embeddings to true in config.json"), "{message}");
 }
 
 #[test]

@@ -420,3 +420,42 @@ fn require_equal(recipes: &Recipes, are_projectors: bool) {
     let found = for_each(recipes, |name, recipe| faults(name, recipe, are_projectors));
     assert!(found.is_empty(), "{} of {}:\n{}", found.len(), recipes.len(), found.join("\n"));
 }
+
+/// transformers 4.52 moved towers and projectors into the inner model: the file is the same.
+#[test]
+fn towers_in_the_inner_model_equal_those_beside_it() {
+    const MOVED: [&str; 3] = ["vision_tower.", "audio_tower.", "multi_modal_projector."];
+    const CLASSES: [&str; 6] = [
+        "AudioFlamingo3ForConditionalGeneration",
+        "Gemma3ForConditionalGeneration",
+        "LlavaForConditionalGeneration",
+        "Mistral3ForConditionalGeneration",
+        "Qwen2AudioForConditionalGeneration",
+        "VoxtralForConditionalGeneration",
+    ];
+    let mut seen = 0;
+    for (name, recipe) in &recipes("mmproj") {
+        let class = recipe["config"]["architectures"][0].as_str();
+        if !class.is_some_and(|class| CLASSES.contains(&class)) || recipe["expected"].is_null() {
+            continue;
+        }
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join(name);
+        materialize(recipe, &directory);
+        let beside = file(recipe, &directory, true, "f16").unwrap();
+        let path = directory.join("model.safetensors");
+        let stored = fs::read(&path).unwrap();
+        let (header, data) = stored[8..].split_at(stored[0] as usize + stored[1] as usize * 256);
+        let header: serde_json::Map<String, Json> = serde_json::from_slice(header).unwrap();
+        let moved = header.into_iter().map(|(name, tensor)| {
+            let is_moved = MOVED.iter().any(|prefix| name.starts_with(prefix));
+            (if is_moved { format!("model.{name}") } else { name }, tensor)
+        });
+        let header = Json::Object(moved.collect()).to_string();
+        let len = (header.len() as u64).to_le_bytes();
+        fs::write(&path, [&len, header.as_bytes(), data].concat()).unwrap();
+        assert!(file(recipe, &directory, true, "f16").unwrap() == beside, "{name}");
+        seen += 1;
+    }
+    assert!(seen >= 4, "{seen}");
+}
