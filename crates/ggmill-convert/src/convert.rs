@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use ggmill_arch::{
-    Architecture, Assigned, Operation, Origin, Resolved, Source, Subject, TensorSpec, TensorType,
-    VocabularyKind, VocabularySpec, kind_of_architecture,
+    Architecture, Assigned, Operation, Origin, ParameterValue, Resolved, Source, Subject,
+    TensorSpec, TensorType, VocabularyKind, VocabularySpec, kind_of_architecture,
 };
 use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys, size_label};
 use ggmill_pipeline::{
@@ -13,6 +13,7 @@ use ggmill_pipeline::{
     Result, SourceTensor,
 };
 use ggmill_quant::QUANTIZATION_VERSION;
+use serde_json::Value;
 
 use crate::facts::{Facts, documents, require_zeros, same_elements};
 use crate::general::{General, MetadataOverride, Parameters, Sources};
@@ -179,10 +180,18 @@ pub fn convert(
     let file_type = weights.file_type(options.file_type);
     let facts = Facts::of(&weights, architecture);
     let documents = documents(checkpoint, architecture)?;
-    let resolved = architecture
-        .resolve_checkpoint(checkpoint.config(), &documents, &facts)
-        .map_err(|error| Error::caused(ErrorKind::Architecture, error))?;
+    let resolve = |config: &Value| {
+        architecture
+            .resolve_checkpoint(config, &documents, &facts)
+            .map_err(|error| Error::caused(ErrorKind::Architecture, error))
+    };
+    let mut resolved = resolve(checkpoint.config())?;
     let mut notes = checkpoint.notes().to_vec();
+    let corrected = without_absent_blocks(&weights, &resolved, checkpoint.config());
+    if let Some((config, note)) = &corrected {
+        resolved = resolve(config)?;
+        notes.push(note.clone());
+    }
     notes.extend(resolved.warnings().iter().map(ToString::to_string));
 
     let (tensors, wide) =
@@ -224,6 +233,47 @@ pub fn convert(
     let mut recipe = Recipe::new(metadata, tensors);
     recipe.notes = notes;
     Ok(recipe)
+}
+
+/// The number of blocks in `config.json` that predict further tokens.
+const PREDICTING_BLOCKS: &str = "num_nextn_predict_layers";
+
+/// Returns the configuration without the blocks that predict further tokens, and a note, if the
+/// configuration announces such blocks and the checkpoint has no tensor of any: fine-tuned models are
+/// often saved without them. llama.cpp refuses a file that lacks blocks that its keys count.
+fn without_absent_blocks(
+    weights: &Weights<'_>,
+    resolved: &Resolved<'_>,
+    config: &Value,
+) -> Option<(Value, String)> {
+    let number = |name: &str| match resolved.parameter(name) {
+        Some(ParameterValue::Int(number)) => Some(*number),
+        _ => None,
+    };
+    let (blocks, announced) = (number("block_count")?, number("nextn_count")?);
+    let first = blocks.checked_sub(announced).filter(|_| announced > 0)?;
+    let rules = resolved.name_rules();
+    let mut has_tensors = false;
+    for name in weights.names() {
+        has_tensors = true;
+        let name = rules.renamed(&name);
+        // The first number of a name is that of its block.
+        let block = name.split('.').find_map(|part| part.parse::<i64>().ok());
+        if block.is_some_and(|block| block >= first) || name.split('.').any(|part| part == "mtp") {
+            return None;
+        }
+    }
+    let mut config = config.clone();
+    let is_set = ["", "/text_config"].iter().any(|section| {
+        let members = config.pointer_mut(section).and_then(Value::as_object_mut);
+        let count = members.and_then(|members| members.get_mut(PREDICTING_BLOCKS));
+        count.map(|count| *count = 0.into()).is_some()
+    });
+    let note = format!(
+        "{PREDICTING_BLOCKS} is {announced}, but the checkpoint has no tensor of these blocks; they \
+         were omitted"
+    );
+    (has_tensors && is_set).then_some((config, note))
 }
 
 /// Sets the keys of the vocabulary; returns notes about it.

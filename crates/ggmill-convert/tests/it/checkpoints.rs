@@ -11,6 +11,7 @@ use ggmill_pipeline::{ErrorKind, Pretrained as _, RunOptions, run};
 use ggmill_testdata::real;
 use serde_json::{Value, json};
 
+use crate::classes::{materialize, recipes, weights};
 use crate::support::{converted, directory, plan, safetensors, stories_tensors};
 
 fn failure(weights: &[u8], file_type: FileType) -> (ErrorKind, String) {
@@ -590,4 +591,31 @@ fn a_run_can_be_cancelled() {
     })
     .unwrap_err();
     assert_eq!((error.kind(), told), (ErrorKind::Cancelled, 3));
+}
+
+/// Blocks that predict further tokens, announced by the configuration and absent from the checkpoint.
+#[test]
+fn absent_blocks_are_not_counted() {
+    let recipes = recipes("classes");
+    let recipe = &recipes["BailingMoeV2ForCausalLM-mtp"];
+    let place = tempfile::tempdir().unwrap();
+    materialize(recipe, place.path());
+    let header = |bytes: &[u8]| {
+        let header = Header::parse(bytes).unwrap();
+        let number = |key: &str| header.metadata().u64(key).ok();
+        (number("bailingmoe2.block_count"), number("bailingmoe2.nextn_predict_layers"))
+    };
+    let whole = converted(place.path(), FileType::F16).unwrap();
+    let (blocks, announced) = header(&whole);
+    assert_eq!(announced, Some(1));
+
+    let mut tensors = recipe["tensors"].as_object().unwrap().clone();
+    let last = format!("model.layers.{}.", blocks.unwrap() - 1);
+    tensors.retain(|name, _| !name.starts_with(&last));
+    fs::write(place.path().join("model.safetensors"), weights(&tensors)).unwrap();
+    let trunk = converted(place.path(), FileType::F16).unwrap();
+    assert_eq!(header(&trunk), (blocks.map(|count| count - 1), Some(0)));
+    let (_, planned) = plan(place.path(), FileType::F16).unwrap();
+    let note = |note: &String| note.starts_with("num_nextn_predict_layers is 1");
+    assert!(planned.notes().iter().any(note), "{:?}", planned.notes());
 }
