@@ -292,11 +292,11 @@ fn decoded_faults(name: &str, hashes: &Json, made: Result<Vec<u8>, String>) -> V
     hashes.as_object().unwrap().iter().filter_map(fault).collect()
 }
 
-/// Converts a recipe and returns what differs from its expectations.
 /// Recipes whose files differ from the reference's by intent (docs/exactness.md): it counts announced
 /// blocks that the checkpoint lacks.
 const DEVIATING: [&str; 1] = ["Glm4MoeForCausalLM-trunk"];
 
+/// Converts a recipe and returns what differs from its expectations.
 fn faults(name: &str, recipe: &Json, is_projector: bool) -> Vec<String> {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join(name);
