@@ -55,5 +55,6 @@ mod reshape;
 mod sensitivity;
 mod support;
 mod template;
+mod text_safety;
 mod tokenize;
 mod web;
