@@ -57,4 +57,5 @@ mod support;
 mod template;
 mod text_safety;
 mod tokenize;
+mod underflow;
 mod web;
