@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use ggmill_core::RawStr;
+use ggmill_core::{RawStr, printable};
 
 use crate::near::near_part;
 
@@ -91,7 +91,7 @@ impl Error {
             subject: None,
             unknown: None,
             place: None,
-            message: message.into(),
+            message: printable(&message.into()).into_owned(),
         }))
     }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use ggmill_core::{Entry, Error, RawStr, Subject, Tensor, ValueType};
+use ggmill_core::{Entry, Error, RawStr, Subject, Tensor, ValueType, printable};
 
 use crate::{Authority, Options, Profile, Rule, Severity};
 
@@ -273,7 +273,8 @@ impl<'a> Findings<'a> {
             severity,
             offset: place.offset,
             subject,
-            message,
+            // Rules quote text of the file; nothing else reaches a message even if one does not.
+            message: printable(&message).into_owned(),
             help: rule.help(fix.is_some()),
             fix,
         });

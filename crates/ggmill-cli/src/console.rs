@@ -6,7 +6,9 @@ use std::io::{self, BufWriter, IsTerminal as _, StderrLock, StdoutLock, Write};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use ggmill::Note;
+use ggmill_core::printable;
 
+use crate::guard::Guard;
 use crate::hints;
 use crate::outcome::Failure;
 
@@ -26,12 +28,12 @@ impl Console {
         Self { color, quiet }
     }
 
-    /// Returns standard output for text, with colors removed if they are off. The caller flushes it:
-    /// dropping it would lose a write error.
-    pub(crate) fn text(self) -> BufWriter<AutoStream<StdoutLock<'static>>> {
+    /// Returns standard output for text, with colors removed if they are off, and control characters
+    /// escaped. The caller flushes it: dropping it would lose a write error.
+    pub(crate) fn text(self) -> BufWriter<Guard<AutoStream<StdoutLock<'static>>>> {
         BufWriter::with_capacity(
             BUFFER,
-            AutoStream::new(io::stdout().lock(), self.color_of_stdout()),
+            Guard::new(AutoStream::new(io::stdout().lock(), self.color_of_stdout())),
         )
     }
 
@@ -55,8 +57,8 @@ impl Console {
     }
 
     /// Returns standard error, for text that is not a single message.
-    pub(crate) fn errors(self) -> AutoStream<StderrLock<'static>> {
-        AutoStream::new(io::stderr().lock(), self.color_of_stderr())
+    pub(crate) fn errors(self) -> Guard<AutoStream<StderrLock<'static>>> {
+        Guard::new(AutoStream::new(io::stderr().lock(), self.color_of_stderr()))
     }
 
     /// Returns `true` if text on standard error has colors.
@@ -122,7 +124,10 @@ impl Console {
     /// it on.
     fn print(self, label: &str, color: AnsiColor, message: &dyn fmt::Display) {
         let style = Style::new().fg_color(Some(color.into())).bold();
-        let _ = writeln!(self.errors(), "{style}{label}:{style:#} {message}");
+        let message = message.to_string();
+        // A message has no styles, but can have several lines.
+        let lines: Vec<_> = message.split('\n').map(printable).collect();
+        let _ = writeln!(self.errors(), "{style}{label}:{style:#} {}", lines.join("\n"));
     }
 }
 /// Returns a number and a noun, in the plural unless the number is 1: `1 tensor`, `2 tensors`.

@@ -149,13 +149,15 @@ pub(crate) fn refuse_stream(output: &Path) -> Result<(), Failure> {
 /// Fails for a file with an interrupted edit: its header can be a mixture of old and new bytes.
 pub(crate) fn refuse_interrupted(inputs: &[impl AsRef<Path>]) -> Result<(), Failure> {
     for input in inputs.iter().map(AsRef::as_ref) {
-        if ggmill_io::pending_journal(input).is_some() {
-            let hint = Some("`ggmill edit --recover FILE` finishes or undoes it".to_owned());
+        if let Some(journal) = ggmill_io::pending_journal(input) {
+            let hint = format!("`ggmill edit --recover {}` finishes or undoes it", shown(input));
+            let journal = journal.file_name().unwrap_or_default();
             return Err(Failure::new(format_args!(
-                "{}: an edit of this file was interrupted",
-                shown(input)
+                "{}: an edit of this file was interrupted: its journal {} is next to the file",
+                shown(input),
+                shown(Path::new(journal))
             ))
-            .with_hint(hint));
+            .with_hint(Some(hint)));
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The wording of the library's hints and notes for the command: they name its options.
 
 use std::borrow::Cow;
+use std::path::Path;
 
 use ggmill::{Hint, Note, display_path};
 use ggmill_core::RawStr;
@@ -257,7 +258,9 @@ pub(crate) fn note(note: &Note) -> Cow<'static, str> {
         )
         .into(),
         Note::Interrupted(path) => format!(
-            "an edit of this file was interrupted; `ggmill edit --recover {}` finishes or undoes it",
+            "an edit of this file was interrupted: its journal {} is next to the file; `ggmill edit \
+             --recover {}` finishes or undoes it",
+            display_path(Path::new(ggmill_io::journal_path(path).file_name().unwrap_or_default())),
             display_path(path)
         )
         .into(),

@@ -13,6 +13,7 @@ mod args;
 mod commands;
 mod console;
 mod files;
+mod guard;
 mod hints;
 mod model_output;
 mod options;

@@ -88,7 +88,13 @@ impl From<ggmill::Error> for Failure {
                 _ => error.to_string(),
             },
         };
-        Self::Refused { message, hint: error.hint().and_then(hints::hint) }
+        let hint = match (error.hint(), error.path()) {
+            (Some(Hint::Recover), Some(path)) => {
+                Some(format!("`ggmill edit --recover {}` finishes or undoes it", shown(path)))
+            }
+            (hint, _) => hint.and_then(hints::hint),
+        };
+        Self::Refused { message, hint }
     }
 }
 

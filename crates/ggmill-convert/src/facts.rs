@@ -7,9 +7,10 @@ use std::ops::Range;
 use ggmill_arch::{Architecture, CheckpointFacts, ParameterValue};
 use ggmill_core::{GgmlType, Shape};
 use ggmill_pipeline::{Checkpoint, Encoding, Error, ErrorKind, Expression, Pretrained, Result};
+use ggmill_tokenizer::tokenizer_json::TokenizerJson;
 use serde_json::Value;
 
-use crate::vocabulary::{builtin_template, document};
+use crate::vocabulary::{builtin_template, document, parse, vocabulary};
 use crate::weights::Weights;
 
 /// Maximum size in bytes of a text file that a description may read. Model cards have a few
@@ -89,13 +90,12 @@ impl CheckpointFacts for Facts<'_> {
     }
 
     fn token(&self, text: &str) -> Option<u64> {
-        let tokenizer =
-            document(self.weights.checkpoint().side_files(), "tokenizer.json").ok()??;
-        let added = tokenizer.get("added_tokens").and_then(Value::as_array);
-        let added = added.into_iter().flatten().find(|token| token["content"] == text);
-        let id = added
-            .map_or_else(|| tokenizer.pointer("/model/vocab")?.get(text), |token| token.get("id"));
-        id?.as_u64()
+        const FILE: &str = "tokenizer.json";
+        let bytes = vocabulary(self.weights.checkpoint().side_files(), FILE).ok()??;
+        let tokenizer: TokenizerJson = parse(FILE, &bytes).ok()?;
+        let added = tokenizer.added_tokens.iter().find(|listed| listed.token.content == text);
+        let known = || tokenizer.model.vocab.tokens.iter().find(|(token, _)| token == text);
+        added.map(|listed| listed.id).or_else(|| known().map(|(_, id)| *id)).map(u64::from)
     }
 
     fn name(&self) -> Option<&str> {

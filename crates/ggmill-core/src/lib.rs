@@ -60,7 +60,7 @@ pub use read::{Decoder, Progress};
 pub use read_at::ReadAt;
 pub use shards::{ShardName, Split, shard_file_name};
 pub use tensor::{Alignment, Shape, Tensor, TensorIter, Tensors};
-pub use text::{ByteSize, RawStr, is_digits};
+pub use text::{ByteSize, RawStr, is_digits, printable};
 pub use types::{BlockLayout, FileType, GgmlType, UnknownName, ValueType};
 pub use value::{Array, Elements, Strings, Value};
 pub use write::{

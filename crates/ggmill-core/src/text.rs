@@ -90,6 +90,29 @@ impl PartialEq<&str> for RawStr<'_> {
     }
 }
 
+/// Returns a message with every character escaped that could affect a terminal or deceive a reader, as
+/// in [`RawStr`]. A backslash is not doubled: the parts of the message that were escaped before do not
+/// change.
+///
+/// ```
+/// use ggmill_core::printable;
+/// assert_eq!(printable("tensor \u{1b}[2J\n"), r"tensor \u{1b}[2J\n");
+/// assert_eq!(printable(r"tensor \u{1b}[2J"), r"tensor \u{1b}[2J");
+/// ```
+pub fn printable(message: &str) -> Cow<'_, str> {
+    if message.chars().all(RawStr::is_plain) {
+        return Cow::Borrowed(message);
+    }
+    let mut out = String::with_capacity(message.len() + 16);
+    for c in message.chars() {
+        match c {
+            '\\' => out.push(c),
+            c => out.push_str(&RawStr::from(&*c.encode_utf8(&mut [0; 4])).to_string()),
+        }
+    }
+    Cow::Owned(out)
+}
+
 fn escape(bytes: &[u8], out: &mut impl fmt::Write) -> fmt::Result {
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {

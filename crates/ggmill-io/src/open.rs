@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use ggmill_core::{Decoder, ErrorKind, Header, Limits, Model, Progress, ReadAt, ShardName, Split};
 
-use crate::error::{Detail, Error, Missing, Result, shown};
+use crate::error::{Detail, EditFault, Error, Missing, Result, shown};
+use crate::in_place::pending_journal;
 use crate::random_access::RandomAccess;
 
 /// The number of files of one set that are kept open; further files are reopened for each read.
@@ -148,6 +149,9 @@ pub(crate) fn parse(
     limits: &Limits,
 ) -> Result<Model> {
     Model::open_with(Arc::clone(&source), limits).map_err(|error| {
+        if let Some(error) = interrupted(file.path(), &error) {
+            return error;
+        }
         // The end of the last tensor, because the error has only the end of the first missing one.
         let full_len = || Model::open_damaged(source).ok()?.parts().first()?.needed_len();
         let needed = || full_len().max(error.needed_length()).filter(|&needed| needed > file.len());
@@ -165,8 +169,18 @@ pub(crate) fn parse(
     })
 }
 
+/// Returns the error for a file that cannot be read because an edit of it was interrupted: until that is
+/// finished or undone, the file can begin with zeros, or with parts of two headers.
+fn interrupted(path: &Path, error: &ggmill_core::Error) -> Option<Error> {
+    let journal = pending_journal(path).filter(|_| error.kind() != ErrorKind::Io)?;
+    Some(Error::new(path, Detail::Edit(EditFault::PendingJournal { journal })))
+}
+
 /// Adds the path to an error, unless it wraps an [`Error`] of this crate.
 fn of_file(path: &Path, error: ggmill_core::Error) -> Error {
+    if let Some(error) = interrupted(path, &error) {
+        return error;
+    }
     let kind = error.kind();
     match error.into_cause().map(<dyn std::error::Error + Send + Sync>::downcast) {
         Ok(Ok(error)) => *error,

@@ -6,7 +6,7 @@ use ggmill_core::{
 };
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::expression::Expression;
+use crate::expression::{Expression, Loss};
 use crate::source::{Checkpoint, GgufCheckpoint, SourceTensor};
 
 /// The definition of an output file: its metadata and its tensors, each with the [`Expression`]
@@ -191,6 +191,39 @@ impl Plan {
     /// Returns the expression of each tensor, in the order of the layout.
     pub fn expressions(&self) -> &[Expression] {
         &self.expressions
+    }
+
+    /// Returns what the last run of the plan lost beyond what the types usually lose: a sentence for
+    /// each tensor, with its name, its error, and the type that would hold it.
+    pub fn losses(&self) -> Vec<String> {
+        let tensors = self.layout.tensors().iter().zip(&self.expressions);
+        let lost = tensors.filter_map(|(tensor, expression)| match expression.loss()? {
+            Loss::Error(error) => Some(format!(
+                "tensor {:?}: {} loses {:.0} % of it (relative error), since its values are below the \
+                 range of the type; BF16 or F32 holds them",
+                tensor.name(),
+                expression.ggml_type(),
+                error * 100.0
+            )),
+            Loss::Everything => None,
+        });
+        lost.collect()
+    }
+
+    /// Fails if a tensor became zero in the last run.
+    pub(crate) fn refuse_losses(&self) -> Result<()> {
+        for (tensor, expression) in self.layout.tensors().iter().zip(&self.expressions) {
+            if expression.loss() == Some(Loss::Everything) {
+                let message = format!(
+                    "every value becomes zero in {}: the values are below the range of the type; \
+                     BF16 or F32 holds them",
+                    expression.ggml_type()
+                );
+                let error = Error::new(ErrorKind::NonFinite, message);
+                return Err(error.tensor(tensor.name().as_bytes()));
+            }
+        }
+        Ok(())
     }
 
     /// Fails if a tensor that the plan reads differs in this source from the one it was planned

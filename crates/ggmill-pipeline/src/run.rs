@@ -150,6 +150,7 @@ where
     computed.write(&mut writer, tensors, buffers, &mut meter)?;
     // If the source changed during the run, the output may mix old and new content.
     source.verify()?;
+    plan.refuse_losses()?;
     writer.finish().map_err(write_error)
 }
 

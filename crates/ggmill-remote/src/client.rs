@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
-use ureq::http::HeaderMap;
+use ureq::http::{HeaderMap, HeaderValue};
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::error::{Advice, Detail, Error, Result};
 use crate::hub;
 use crate::location::{Location, Place, S3Place};
 use crate::options::{Options, Retries, Secret};
-use crate::response::{Response, Validator, field};
+use crate::response::{Paced, Response, Validator, field};
 use crate::s3::{self, S3Options};
 use crate::url::{Url, redacted};
 
@@ -51,6 +51,8 @@ struct Inner {
     regions: Mutex<Vec<(String, String)>>,
     requests: AtomicU64,
     bytes: AtomicU64,
+    /// What no message may contain, even if a server sends it back.
+    secrets: Vec<String>,
 }
 
 /// The number of requests and bytes of a client.
@@ -97,7 +99,9 @@ impl Client {
         let agents = Agents::new(&options)?;
         let (requests, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
         let regions = Mutex::default();
-        Ok(Self { inner: Arc::new(Inner { options, agents, hub, regions, requests, bytes }) })
+        let secrets = secrets(&options);
+        let inner = Inner { options, agents, hub, regions, requests, bytes, secrets };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Returns the number of requests and bytes so far.
@@ -165,7 +169,8 @@ impl Client {
                     url = next;
                 }
                 (200 | 206 | 304 | 412 | 416, _) => {
-                    return Ok(Response::new(response, url, commit));
+                    let patience = self.inner.options.patience;
+                    return Ok(Response::new(response, url, commit, patience));
                 }
                 _ => return Err(self.rejected(location, &url, response)),
             }
@@ -203,7 +208,37 @@ impl Client {
             request = request.header(name, value);
         }
         self.inner.requests.fetch_add(1, Ordering::Relaxed);
-        request.call().map_err(|error| self.failed(location, url, error))
+        let mut response = request.call().map_err(|error| self.failed(location, url, error))?;
+        for value in response.headers_mut().values_mut() {
+            if let Some(scrubbed) = self.scrubbed(value.as_bytes()) {
+                // Replacing letters by asterisks keeps the value valid.
+                *value = HeaderValue::from_bytes(&scrubbed)
+                    .unwrap_or_else(|_| HeaderValue::from_static(""));
+            }
+        }
+        Ok(response)
+    }
+
+    /// Returns received bytes with every secret replaced by asterisks; `None` if they contain none. A
+    /// server that repeats a credential must not get it into a message, a log or a cache.
+    pub(crate) fn scrubbed(&self, received: &[u8]) -> Option<Vec<u8>> {
+        let mut out: Option<Vec<u8>> = None;
+        for secret in &self.inner.secrets {
+            let secret = secret.as_bytes();
+            let mut at = 0usize;
+            while let Some(window) = received.get(at..at.saturating_add(secret.len())) {
+                if window.eq_ignore_ascii_case(secret) {
+                    let out = out.get_or_insert_with(|| received.to_vec());
+                    if let Some(found) = out.get_mut(at..at.saturating_add(secret.len())) {
+                        found.fill(b'*');
+                    }
+                    at = at.saturating_add(secret.len());
+                } else {
+                    at = at.saturating_add(1);
+                }
+            }
+        }
+        out
     }
 
     /// Returns the access token if the URL is on the Hub and the connection is private.
@@ -305,7 +340,10 @@ impl Client {
             // The text of the error has the URL, which can be secret.
             E::BadUri(_) => unavailable(format!("the URL of {host} is not valid")).into(),
             E::Protocol(_) | E::Http(_) | E::LargeResponseHeader(..) => {
-                let came = format!("{host} sent an invalid HTTP response: {error}").into();
+                let text = format!("{host} sent an invalid HTTP response: {error}");
+                let scrubbed = self.scrubbed(text.as_bytes());
+                let came = scrubbed.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or(text);
+                let came = came.into();
                 Error::new(location, Detail::Protocol { requested: None, came }).into()
             }
             other => unavailable(format!("{host} cannot be reached: {other}")).into(),
@@ -323,7 +361,10 @@ impl Client {
         let headers = response.headers().clone();
         let mut body = Vec::new();
         // The reason is optional.
-        let _ = response.into_body().into_reader().take(MAX_REASON).read_to_end(&mut body);
+        let reader = response.into_body().into_reader();
+        let mut reader = Paced::new(reader, self.inner.options.patience).take(MAX_REASON);
+        let _ = reader.read_to_end(&mut body);
+        let body = self.scrubbed(&body).unwrap_or(body);
         if matches!(status, 408 | 425 | 429 | 500 | 502..=504 | 520..=524) {
             return busy(location, url, status, &headers, self.inner.options.retries);
         }
@@ -422,6 +463,19 @@ fn busy(
         is_transient: wait.is_none_or(|wait| wait <= retries.longest_pause),
         wait,
     }
+}
+
+/// The shortest text that is treated as a secret: shorter ones occur by chance.
+const MIN_SECRET: usize = 6;
+
+/// Returns the texts of the options that no message may contain.
+fn secrets(options: &Options) -> Vec<String> {
+    let credentials = options.s3.credentials.as_ref();
+    let of_s3 = credentials.into_iter().flat_map(|credentials| {
+        [Some(&credentials.secret), credentials.session.as_ref()].into_iter().flatten()
+    });
+    let secrets = options.hub_token.iter().chain(of_s3).map(|secret| secret.reveal().trim());
+    secrets.filter(|secret| secret.len() >= MIN_SECRET).map(str::to_owned).collect()
 }
 
 /// Idle connections per host that are kept open.

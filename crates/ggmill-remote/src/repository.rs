@@ -86,6 +86,7 @@ impl Client {
             let mut bytes = Vec::new();
             let read = response.body.take(MAX_PAGE.saturating_add(1)).read_to_end(&mut bytes);
             self.count_bytes(bytes.len());
+            let bytes = self.scrubbed(&bytes).unwrap_or(bytes);
             let len = bytes.len() as u64;
             if len > MAX_PAGE {
                 let what = format!("has a page of more than {}", ByteSize::from(MAX_PAGE));

@@ -1,6 +1,7 @@
 //! The relevant header fields of a response.
 
-use std::io::Read;
+use std::io::{self, Read};
+use std::time::{Duration, Instant};
 
 use ureq::http::HeaderMap;
 
@@ -94,6 +95,7 @@ impl Response {
         response: ureq::http::Response<ureq::Body>,
         url: Url,
         commit: Option<String>,
+        patience: Duration,
     ) -> Self {
         let headers = response.headers();
         let owned = |name| field(headers, name).map(str::to_owned);
@@ -108,8 +110,44 @@ impl Response {
             validator: Validator { etag: owned("etag"), modified: owned("last-modified") },
             encoding: owned("content-encoding").filter(|name| name != "identity"),
             next,
-            body: Box::new(response.into_body().into_reader()),
+            body: Box::new(Paced::new(response.into_body().into_reader(), patience)),
         }
+    }
+}
+
+/// The fewest bytes per second, on average over the time without progress that a client allows. A slower
+/// server would hold a command open forever with one byte at a time.
+const MIN_RATE: f64 = 1024.0;
+
+/// A body that fails if it is slower than [`MIN_RATE`]. Only the time in which the server is waited for
+/// counts.
+pub(crate) struct Paced<R> {
+    body: R,
+    window: Duration,
+    waited: Duration,
+    /// Bytes that were received in the window.
+    received: f64,
+}
+
+impl<R: Read> Paced<R> {
+    pub(crate) fn new(body: R, window: Duration) -> Self {
+        Self { body, window, waited: Duration::ZERO, received: 0.0 }
+    }
+}
+
+impl<R: Read> Read for Paced<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let begun = Instant::now();
+        let read = self.body.read(out)?;
+        self.waited = self.waited.saturating_add(begun.elapsed());
+        self.received += f64::from(u32::try_from(read).unwrap_or(u32::MAX));
+        if read > 0 && self.waited >= self.window {
+            if self.received < MIN_RATE * self.waited.as_secs_f64() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            (self.waited, self.received) = (Duration::ZERO, 0.0);
+        }
+        Ok(read)
     }
 }
 

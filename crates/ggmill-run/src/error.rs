@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use ggmill_core::printable;
+
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
@@ -74,7 +76,7 @@ pub struct Error(Box<(ErrorKind, String, Option<usize>)>);
 impl Error {
     #[cold]
     pub(crate) fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
-        Self(Box::new((kind, message.to_string(), None)))
+        Self(Box::new((kind, printable(&message.to_string()).into_owned(), None)))
     }
 
     #[cold]

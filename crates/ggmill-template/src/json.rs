@@ -1,8 +1,9 @@
 //! JSON with ordered keys, because templates can output their order.
 
+use std::cell::Cell;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::error::{Error, ErrorKind};
 
@@ -37,7 +38,10 @@ impl Json {
     /// # Ok::<(), ggmill_template::Error>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self, Error> {
-        serde_json::from_str::<Read>(text).map(|read| read.0).map_err(|error| {
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let left = Cell::new(MAX_MEMORY);
+        let read = Reader { left: &left }.deserialize(&mut deserializer);
+        read.and_then(|read| deserializer.end().map(|()| read)).map_err(|error| {
             Error::new(ErrorKind::Conversation, format!("not valid JSON: {error}"))
         })
     }
@@ -88,54 +92,81 @@ impl From<bool> for Json {
     }
 }
 
-/// A newtype for deserialization, so that serde's traits are not part of the interface.
-struct Read(Json);
+/// Memory of a document in bytes, approximately: a few bytes of text can take a hundred as a value.
+const MAX_MEMORY: usize = 256 << 20;
 
-struct Reader;
+/// Reads a value, so that serde's traits are not part of the interface.
+#[derive(Clone, Copy)]
+struct Reader<'a> {
+    /// The remaining bytes of memory.
+    left: &'a Cell<usize>,
+}
 
-impl<'de> Visitor<'de> for Reader {
-    type Value = Read;
+impl Reader<'_> {
+    fn take<E: serde::de::Error>(self, bytes: usize) -> Result<(), E> {
+        let left = self.left.get().checked_sub(bytes);
+        self.left.set(left.ok_or_else(|| E::custom("the document needs too much memory"))?);
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Reader<'_> {
+    type Value = Json;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Reader<'_> {
+    type Value = Json;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<Read, E> {
-        Ok(Read(Json::Null))
+    fn visit_unit<E>(self) -> Result<Json, E> {
+        Ok(Json::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Read, E> {
-        Ok(Read(Json::Bool(value)))
+    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
+        Ok(Json::Bool(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Read, E> {
-        Ok(Read(Json::Int(value.into())))
+    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+        Ok(Json::Int(value.into()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Read, E> {
-        Ok(Read(Json::Int(value.into())))
+    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
+        Ok(Json::Int(value.into()))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Read, E> {
-        Ok(Read(Json::Float(value)))
+    fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
+        Ok(Json::Float(value))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Read, E> {
-        Ok(Read(Json::String(value.to_owned())))
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Json, E> {
+        self.take(value.len())?;
+        Ok(Json::String(value.to_owned()))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Read, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
         let mut out = Vec::new();
-        while let Some(Read(item)) = items.next_element()? {
+        while let Some(item) = items.next_element_seed(self)? {
+            self.take(2 * size_of::<Json>())?;
             out.push(item);
         }
-        Ok(Read(Json::Array(out)))
+        Ok(Json::Array(out))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Read, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Json, A::Error> {
         let mut out: Vec<(String, Json)> = Vec::new();
         let mut places = std::collections::HashMap::new();
-        while let Some((name, Read(value))) = entries.next_entry::<String, Read>()? {
+        while let Some(name) = entries.next_key::<String>()? {
+            // The first entry makes room for several.
+            let count = if out.is_empty() { 6 } else { 4 };
+            self.take(count * size_of::<(String, Json)>() + 2 * name.len())?;
+            let value = entries.next_value_seed(self)?;
             let known = places.get(&name).and_then(|place: &usize| out.get_mut(*place));
             if let Some((_, old)) = known {
                 *old = value;
@@ -144,12 +175,6 @@ impl<'de> Visitor<'de> for Reader {
                 out.push((name, value));
             }
         }
-        Ok(Read(Json::Object(out)))
-    }
-}
-
-impl<'de> Deserialize<'de> for Read {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader)
+        Ok(Json::Object(out))
     }
 }

@@ -11,8 +11,8 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Maximum number of steps. A step is an expression, an iteration of a loop, or 32 bytes of
-    /// text that are copied or compared.
+    /// Maximum number of steps. A step is an expression, an iteration of a loop, or 32 bytes that an
+    /// operation reads, copies or compares.
     pub steps: u64,
     /// Maximum bytes of texts, lists, dictionaries and variables at any time, not including the
     /// conversation.
@@ -47,13 +47,18 @@ impl Default for Limits {
     }
 }
 
-/// Bytes that one step copies or compares.
-const BYTES_A_STEP: usize = 32;
+/// Bytes that one step reads, copies or compares.
+const BYTES_A_STEP: u64 = 32;
+
+/// Bytes that the overhead of an access counts as: without it, accesses of single characters would be
+/// nearly free.
+const ACCESS: u64 = 8;
 
 /// Counts steps and allocated bytes.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    steps: Cell<u64>,
+    /// The remaining steps, in bytes.
+    budget: Cell<u64>,
     held: Cell<usize>,
     memory: Cell<usize>,
     /// Bytes of the conversation, which do not count.
@@ -63,7 +68,7 @@ pub(crate) struct Meter {
 impl Meter {
     pub(crate) fn new(limits: Limits) -> Rc<Self> {
         Rc::new(Self {
-            steps: Cell::new(limits.steps),
+            budget: Cell::new(limits.steps.saturating_mul(BYTES_A_STEP)),
             held: Cell::new(0),
             memory: Cell::new(limits.memory),
             given: Cell::new(0),
@@ -73,28 +78,33 @@ impl Meter {
     /// Starts counting: what is allocated so far belongs to the conversation and lives as long as
     /// the meter.
     pub(crate) fn begin(&self, limits: Limits) {
-        self.steps.set(limits.steps);
+        self.budget.set(limits.steps.saturating_mul(BYTES_A_STEP));
         self.memory.set(limits.memory);
         self.given.set(self.held.get());
     }
 
+    /// Counts steps.
     pub(crate) fn spend(&self, steps: u64) -> Result<()> {
-        let Some(left) = self.steps.get().checked_sub(steps) else {
-            self.steps.set(0);
+        self.charge(steps.saturating_mul(BYTES_A_STEP))
+    }
+
+    fn charge(&self, bytes: u64) -> Result<()> {
+        let Some(left) = self.budget.get().checked_sub(bytes) else {
+            self.budget.set(0);
             return Err(Error::new(ErrorKind::Limit, "the template takes too many steps"));
         };
-        self.steps.set(left);
+        self.budget.set(left);
         Ok(())
     }
 
     /// Returns the remaining steps.
     pub(crate) fn steps_left(&self) -> u64 {
-        self.steps.get()
+        self.budget.get() / BYTES_A_STEP
     }
 
-    /// Counts the steps of reading `bytes` bytes.
+    /// Counts an access that reads `bytes` bytes.
     pub(crate) fn walk(&self, bytes: usize) -> Result<()> {
-        self.spend((bytes / BYTES_A_STEP) as u64)
+        self.charge((bytes as u64).saturating_add(ACCESS))
     }
 
     fn take(&self, bytes: usize) -> Result<()> {

@@ -112,7 +112,7 @@ impl Template {
         let text = run.render(&tree)?;
         let mut segments = Vec::new();
         let mut start = 0;
-        for (piece, mark) in text.pieces(0..text.as_str().len()) {
+        for (piece, mark) in text.pieces(0..text.len()) {
             let end = start + piece.len();
             segments.push(Segment {
                 range: start..end,
@@ -122,7 +122,7 @@ impl Template {
             start = end;
         }
         Ok(Rendered {
-            text: text.as_str().to_owned(),
+            text: text.finished().to_owned(),
             segments,
             fields,
             missing: run.missing.iter().cloned().collect(),

@@ -5,6 +5,8 @@ mod glob;
 pub mod html;
 pub mod http;
 pub mod json;
+mod value;
 
 pub use glob::{Glob, GlobError};
 pub use json::LosslessStr;
+pub use value::{read_json, two_values};

@@ -217,7 +217,8 @@ impl Tokenizer {
             JobKind::Text(start, end, after_special) => {
                 let text = text.get(start..end).unwrap_or_default();
                 let fragment = Fragment { text, start, after_special };
-                self.model().encode(self.vocabulary(), fragment, &mut scratch.model, out);
+                let model = &mut scratch.model;
+                return self.model().encode(self.vocabulary(), fragment, model, out);
             }
         }
         Ok(())

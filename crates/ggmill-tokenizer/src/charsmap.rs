@@ -5,6 +5,7 @@ use ggmill_core::{Metadata, ValueType};
 
 use crate::error::{Error, ErrorKind};
 use crate::vocabulary::load::optional;
+use crate::work::Work;
 
 const KEY: &str = "tokenizer.ggml.precompiled_charsmap";
 
@@ -112,11 +113,15 @@ impl CharsMap {
     }
 
     /// Returns the length of the longest prefix of the bytes that has a replacement, and the
+    /// replacement. Takes a step for each byte that is compared, and several for each byte of the
     /// replacement.
-    pub(crate) fn longest(&self, bytes: &[u8]) -> Option<(usize, &[u8])> {
+    pub(crate) fn longest(&self, bytes: &[u8], work: &mut Work) -> Option<(usize, &[u8])> {
         let mut node = self.root();
         let mut found = None;
         for (place, &byte) in bytes.iter().enumerate() {
+            if !work.take(1) {
+                return None;
+            }
             let index = node ^ u32::from(byte);
             let Some(&unit) = self.units.get(index as usize) else { break };
             if byte == 0 || !is_byte(unit, byte) {
@@ -130,7 +135,9 @@ impl CharsMap {
         }
         let (length, start) = found?;
         let rest = self.replacements.get(start..)?;
-        Some((length, &rest[..memchr::memchr(0, rest)?]))
+        let replacement = &rest[..memchr::memchr(0, rest)?];
+        // Bounds the normalized text by 64 times the text.
+        work.take(replacement.len().saturating_mul(8)).then_some((length, replacement))
     }
 
     /// Returns `true` if an ASCII byte before another one, or at the end, is not replaced.
@@ -169,10 +176,13 @@ mod tests {
     #[test]
     fn replacements_are_found() {
         let map = CharsMap::new(&small()).unwrap();
-        assert_eq!(map.longest(b"ab"), Some((1, &b"b"[..])));
-        assert_eq!(map.longest(b"ba"), None);
+        let mut work = Work::default();
+        work.begin(1);
+        assert_eq!(map.longest(b"ab", &mut work), Some((1, &b"b"[..])));
+        assert_eq!(map.longest(b"ba", &mut work), None);
         assert!(map.keeps(b'b') && !map.keeps(b'a'));
-        assert!(CharsMap::default().keeps(b'a') && CharsMap::default().longest(b"a").is_none());
+        let empty = CharsMap::default();
+        assert!(empty.keeps(b'a') && empty.longest(b"a", &mut work).is_none());
     }
 
     #[test]

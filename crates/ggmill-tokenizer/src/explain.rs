@@ -117,7 +117,7 @@ impl Tokenizer {
         let mut after_special = true;
         let mut scratch = self.borrow();
         let mut parts = Vec::new();
-        let found = self.parts(text, *options, &mut scratch, |part| parts.push(part));
+        let mut found = self.parts(text, *options, &mut scratch, |part| parts.push(part));
         for part in parts {
             match part {
                 Part::Token(id, start, end) => {
@@ -127,7 +127,10 @@ impl Tokenizer {
                 Part::Text(start, end) => {
                     let text = text.get(start..end).unwrap_or_default();
                     let fragment = Fragment { text, start, after_special };
-                    steps.push(Explained::Text(self.explain_text(fragment, &mut scratch.model)));
+                    match self.explain_text(fragment, &mut scratch.model) {
+                        Ok(explained) => steps.push(Explained::Text(explained)),
+                        Err(error) => found = found.and(Err(error)),
+                    }
                     after_special = false;
                 }
             }
@@ -138,9 +141,13 @@ impl Tokenizer {
         Ok(steps)
     }
 
-    fn explain_text(&self, fragment: Fragment<'_>, scratch: &mut Scratch) -> ExplainedText {
+    fn explain_text(
+        &self,
+        fragment: Fragment<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<ExplainedText, Error> {
         let range = fragment.start..fragment.start.saturating_add(fragment.text.len());
-        match self.model() {
+        Ok(match self.model() {
             Model::Bpe(model) if model.is_plain() => {
                 let (text, passes, words) = model.explain(self.vocabulary(), fragment);
                 let rewritten = (text != fragment.text).then_some(text);
@@ -153,11 +160,11 @@ impl Tokenizer {
             }
             model => {
                 let mut pieces = Vec::new();
-                model.encode(self.vocabulary(), fragment, scratch, &mut Pieces(&mut pieces));
+                model.encode(self.vocabulary(), fragment, scratch, &mut Pieces(&mut pieces))?;
                 let text = fragment.text.to_owned();
                 let word = ExplainedWord { text, is_whole: false, merges: Vec::new(), pieces };
                 ExplainedText { range, rewritten: None, passes: Vec::new(), words: vec![word] }
             }
-        }
+        })
     }
 }

@@ -10,6 +10,7 @@ mod error;
 mod examination;
 mod explain;
 mod models;
+mod occurrences;
 mod pre;
 mod special;
 mod symbols;
@@ -20,6 +21,7 @@ mod trie;
 mod unicode;
 mod vocabulary;
 mod word_cache;
+mod work;
 
 pub use compare::{Advice, Comparison, Difference, Fit, Fitting, Reason};
 pub use compare::{compare, fitting_pre_tokenizers};

@@ -7,10 +7,9 @@
 
 use std::ops::Range;
 
-use aho_corasick::{AhoCorasick, MatchKind};
-
 use crate::buffers::bound;
 use crate::error::{Error, ErrorKind};
+use crate::occurrences::Occurrences;
 use crate::vocabulary::{Attributes, Vocabulary};
 
 /// Finds special tokens.
@@ -27,9 +26,7 @@ pub(crate) struct Special {
 struct Finder {
     /// The tokens in the order in which occurrences are taken.
     tokens: Vec<Token>,
-    automaton: Option<AhoCorasick>,
-    /// The length in bytes of the longest token.
-    longest: usize,
+    occurrences: Option<Occurrences>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +36,8 @@ struct Token {
     rstrip: bool,
     /// It is recognized only in trusted text.
     hidden: bool,
+    /// The length of its text in bytes.
+    length: usize,
 }
 
 /// A special token in a text, with the whitespace it consumes.
@@ -141,22 +140,24 @@ impl Finder {
         let mut texts = Vec::new();
         for id in ids {
             let attributes = vocabulary.attributes(id);
+            let text = vocabulary.shown(id).unwrap_or_default();
             finder.tokens.push(Token {
                 id,
+                length: text.len(),
                 lstrip: attributes.contains(Attributes::LSTRIP),
                 rstrip: attributes.contains(Attributes::RSTRIP),
                 hidden: attributes.intersects(Attributes::CONTROL | Attributes::UNKNOWN),
             });
-            texts.push(vocabulary.shown(id).unwrap_or_default());
+            texts.push(text);
         }
         if texts.is_empty() {
             return Ok(finder);
         }
-        finder.longest = texts.iter().map(|text| text.len()).max().unwrap_or_default();
-        let automaton = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&texts);
-        finder.automaton = Some(automaton.map_err(|error| {
-            Error::new(ErrorKind::Limit, format!("too many special tokens: {error}"))
-        })?);
+        // No two tokens have the same text.
+        let occurrences = Occurrences::new(texts.into_iter().zip(0..)).ok_or_else(|| {
+            Error::new(ErrorKind::Limit, "not enough memory for the special tokens")
+        })?;
+        finder.occurrences = Some(occurrences);
         Ok(finder)
     }
 
@@ -168,27 +169,27 @@ impl Finder {
         scratch: &mut Scratch,
     ) -> Result<(), Error> {
         scratch.hits.clear();
-        let Some(automaton) = &self.automaton else { return Ok(()) };
-        // Most texts have none, and the search for the first end is faster than the overlapping
-        // search.
-        let Some(first) = automaton.find(text) else { return Ok(()) };
-        let begin = first.end().saturating_sub(self.longest);
+        let Some(occurrences) = &self.occurrences else { return Ok(()) };
         scratch.found.clear();
-        let rest = text.get(begin..).unwrap_or_default();
         let most = MAX_HITS.saturating_add(text.len());
-        for hit in automaton.find_overlapping_iter(rest) {
-            if scratch.found.len() >= most {
-                let message = format!("more than {most} special tokens in {} bytes", text.len());
-                return Err(Error::new(ErrorKind::Limit, message));
+        let mut count = 0;
+        occurrences.find(text, |index, end| {
+            count += 1;
+            if let Some(token) = self.tokens.get(index as usize) {
+                let range = (end.saturating_sub(token.length), end);
+                let is_read = trusted.is_none_or(|trusted| covers(trusted, range));
+                if is_read || !token.hidden {
+                    scratch.found.push((index, range.0, range.1));
+                }
             }
-            let range = (hit.start().saturating_add(begin), hit.end().saturating_add(begin));
-            let token = hit.pattern().as_usize();
-            if trusted.is_some_and(|trusted| !covers(trusted, range))
-                && self.tokens.get(token).is_some_and(|token| token.hidden)
-            {
-                continue;
-            }
-            scratch.found.push((hit.pattern().as_u32(), range.0, range.1));
+            count <= most
+        });
+        if count > most {
+            let message = format!("more than {most} special tokens in {} bytes", text.len());
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        if scratch.found.is_empty() {
+            return Ok(());
         }
         scratch.found.sort_unstable();
         scratch.taken.clear();

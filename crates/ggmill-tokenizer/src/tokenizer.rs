@@ -245,10 +245,14 @@ impl Tokenizer {
         }
         let mut after_special = true;
         let Scratch { special: found, model: memory } = scratch;
+        let mut done = Ok(());
         special.parts(text, options.parse_special, trusted, found, |part| match part {
             Part::Text(start, end) => {
                 let text = text.get(start..end).unwrap_or_default();
-                model.encode(vocabulary, Fragment { text, start, after_special }, memory, out);
+                let fragment = Fragment { text, start, after_special };
+                if done.is_ok() {
+                    done = model.encode(vocabulary, fragment, memory, out);
+                }
                 after_special = false;
             }
             Part::Token(id, start, end) => {
@@ -256,6 +260,7 @@ impl Tokenizer {
                 after_special = true;
             }
         })?;
+        done?;
         if let Some(id) = after {
             out.push(id, text.len(), text.len());
         }

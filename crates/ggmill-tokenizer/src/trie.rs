@@ -1,5 +1,7 @@
 //! A double-array trie: a step is one load.
 
+use crate::work::Work;
+
 /// A map from texts to values. A node is the index of a unit; the root is 0.
 #[derive(Debug, Default)]
 pub(crate) struct Trie {
@@ -73,6 +75,42 @@ impl Trie {
         Some(builder.trie)
     }
 
+    /// Returns the number of units, which is more than the greatest node.
+    pub(crate) fn len(&self) -> usize {
+        self.units.len()
+    }
+
+    /// Returns all nodes except the root, each with its parent and the byte between them, in the order
+    /// of their depths. Returns `None` if there is not enough memory.
+    pub(crate) fn by_depth(&self) -> Option<Vec<(u32, u32, u8)>> {
+        let mut depths: Vec<u32> = Vec::new();
+        depths.try_reserve_exact(self.units.len()).ok()?;
+        depths.resize(self.units.len(), 0);
+        let mut nodes = Vec::new();
+        let mut path = Vec::new();
+        for (node, unit) in (0u32..).zip(&self.units) {
+            if node == ROOT || unit.parent == NONE {
+                continue;
+            }
+            nodes.try_reserve(1).ok()?;
+            let byte = self.units.get(unit.parent as usize)?.base ^ node;
+            nodes.push((node, unit.parent, u8::try_from(byte).ok()?));
+            // The depth is that of the nearest ancestor with a known one, plus the path to it.
+            let mut at = node;
+            while at != ROOT && depths[at as usize] == 0 {
+                path.push(at);
+                at = self.units.get(at as usize)?.parent;
+            }
+            let mut depth = depths[at as usize];
+            while let Some(on_path) = path.pop() {
+                depth += 1;
+                depths[on_path as usize] = depth;
+            }
+        }
+        nodes.sort_by_key(|&(node, ..)| depths[node as usize]);
+        Some(nodes)
+    }
+
     /// Returns the child of a node by a byte.
     #[inline]
     pub(crate) fn step(&self, node: u32, byte: u8) -> Option<u32> {
@@ -86,14 +124,29 @@ impl Trie {
         self.units.get(node as usize).map(|unit| unit.value).filter(|&value| value != NONE)
     }
 
-    /// Returns the length and value of the longest text that is a prefix of the bytes.
+    /// Returns the length and value of the longest text that is a prefix of the bytes, and takes a
+    /// step for each byte.
     #[inline]
+    pub(crate) fn longest_within(&self, bytes: &[u8], work: &mut Work) -> Option<(usize, u32)> {
+        let mut steps = 0;
+        let found = self.walk(bytes, |place| steps = place);
+        if work.take(steps) { found } else { None }
+    }
+
+    /// Returns the length and value of the longest text that is a prefix of the bytes.
+    #[cfg(any(test, feature = "tokenizer-json"))]
     pub(crate) fn longest(&self, bytes: &[u8]) -> Option<(usize, u32)> {
+        self.walk(bytes, |_| {})
+    }
+
+    #[inline]
+    fn walk(&self, bytes: &[u8], mut step: impl FnMut(usize)) -> Option<(usize, u32)> {
         let mut node = ROOT;
         let mut found = None;
         for (place, &byte) in bytes.iter().enumerate() {
             let Some(next) = self.step(node, byte) else { break };
             node = next;
+            step(place + 1);
             if let Some(value) = self.value(node) {
                 found = Some((place + 1, value));
             }

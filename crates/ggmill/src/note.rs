@@ -17,6 +17,9 @@ pub enum Note {
     Plan(String),
     /// Weights are rounded to the chosen type; the text has the type and the reason.
     Rounded(String),
+    /// A type cannot hold the small values of a tensor; the text has its name, its error and a type
+    /// that would.
+    Underflow(String),
     /// The checkpoint has vision or audio encoders, which are converted separately.
     HasEncoders,
     /// Shards of an earlier set remain in the directory: this is one of them.
@@ -151,6 +154,7 @@ impl Note {
         matches!(
             self,
             Self::GoalTooLarge { .. }
+                | Self::Underflow(_)
                 | Self::SensitivitiesWithImportance(_)
                 | Self::NotFinite { .. }
                 | Self::UnusedExperts(_)
@@ -172,7 +176,7 @@ impl fmt::Display for Note {
     #[expect(clippy::too_many_lines, reason = "one sentence per note")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Plan(text) => f.write_str(text),
+            Self::Plan(text) | Self::Underflow(text) => f.write_str(text),
             Self::Rounded(chosen) => write!(f, "{chosen}{ROUNDS}"),
             Self::HasEncoders => f.write_str(HAS_ENCODERS),
             Self::StaleShards(path) => write!(

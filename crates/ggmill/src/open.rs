@@ -87,6 +87,12 @@ impl OpenOptions {
         if is_remote(path) {
             return self.open_remote(path);
         }
+        let opened = self.open_local(path)?;
+        refuse_interrupted(&opened.files())?;
+        Ok(opened)
+    }
+
+    fn open_local(&self, path: &Path) -> Result<Model> {
         let opened = if self.alone {
             ggmill_io::open_alone_with(path, &self.limits)
         } else {
@@ -95,11 +101,12 @@ impl OpenOptions {
         opened.map(|model| Model::at(model, path)).map_err(with_path_kind)
     }
 
-    /// Opens a model. For a truncated file, returns the readable part, and the error that reports the
-    /// truncation.
+    /// Opens a model, also if an edit of the file was interrupted. For a truncated file, returns the
+    /// readable part, and the error that reports the truncation.
     pub fn open_partial(&self, path: impl AsRef<Path>) -> Result<(Model, Option<Error>)> {
         let path = path.as_ref();
-        self.open(path).map(|model| (model, None)).or_else(|error| {
+        let opened = if is_remote(path) { self.open_remote(path) } else { self.open_local(path) };
+        opened.map(|model| (model, None)).or_else(|error| {
             // If another shard of the set is truncated, opening only this one would hide that.
             let is_this_file = error.is_truncated()
                 && error.path().is_some_and(|truncated| {
@@ -114,6 +121,8 @@ impl OpenOptions {
 
     /// Opens a model to read only its header: the tensor data may be incomplete.
     pub fn open_header(&self, path: impl AsRef<Path>) -> Result<Model> {
+        let path = path.as_ref();
+        refuse_interrupted(&[path])?;
         match self.open_partial(path)? {
             (model, Some(error)) if model.core().header_fault().is_some() => Err(error),
             (model, _) => Ok(model),
@@ -400,9 +409,13 @@ fn hint_for_directory(directory: &Path) -> Option<Hint> {
 /// Fails if an edit of one of these files was interrupted.
 pub(crate) fn refuse_interrupted(files: &[impl AsRef<Path>]) -> Result<()> {
     for file in files.iter().map(AsRef::as_ref) {
-        if ggmill_io::pending_journal(file).is_some() {
-            let error =
-                Error::new(Kind::Changed, "journal", "an edit of this file was interrupted");
+        if let Some(journal) = ggmill_io::pending_journal(file) {
+            let name = journal.file_name().unwrap_or_default().as_encoded_bytes();
+            let message = format!(
+                "an edit of this file was interrupted: its journal {} is next to the file",
+                RawStr::new(name)
+            );
+            let error = Error::new(Kind::Changed, "journal", message);
             return Err(error.at(file).with_hint(Hint::Recover));
         }
     }

@@ -356,8 +356,10 @@ impl<'a> Planned<'a> {
             })?;
         }
         let stale = prefix.as_ref().and_then(|prefix| ggmill_io::stale_shard(prefix, paths.len()));
+        let losses: Vec<String> = plans.iter().flat_map(Plan::losses).collect();
         let mut notes = self.notes();
         notes.extend(stale.map(Note::StaleShards));
+        notes.extend(losses.into_iter().map(Note::Underflow));
         self.call.notes.clear();
         let written = Written {
             is_split: self.is_split(),

@@ -181,6 +181,7 @@ fn spelling(input: &Input<'_>, entry: &Entry<'_>, out: &mut Findings<'_>) {
         && let Some(other) = foreign(key, architecture)
     {
         out.add(&FOREIGN, Place::key(entry), || {
+            let architecture = RawStr::from(architecture);
             format!("belongs to architecture {other}, but general.architecture is {architecture}")
         });
     }

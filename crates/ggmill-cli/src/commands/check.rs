@@ -225,7 +225,11 @@ fn report(
     if let (Some(Err(failure)), Format::Text) = (&logits, args.format) {
         return Err(failure.clone());
     }
-    let mut out = console.text();
+    // The other formats escape text themselves; that of GitHub consists of commands.
+    let mut out: Box<dyn Write> = match args.format {
+        Format::Text => Box::new(console.text()),
+        _ => Box::new(console.bytes()),
+    };
     let mut text = render::Text::new(console.is_styled(), console.width());
     let (mut printed, mut templates, mut unread) = (0usize, 0usize, 0usize);
     let mut not_run = Vec::new();

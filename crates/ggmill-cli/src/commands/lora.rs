@@ -49,7 +49,8 @@ Example:
 struct Convert {
     /// The adapter: a directory with adapter_config.json and its weights
     src: PathBuf,
-    /// The base model: its directory or its GGUF file [default: the directory named in the adapter]
+    /// The base model: its directory or its GGUF file [default: the directory named in
+    /// the adapter, if it is below the adapter's]
     #[arg(long, value_name = "BASE")]
     base: Option<PathBuf>,
     /// The file to write [default: SRC's name and the type, in the current directory]

@@ -243,6 +243,53 @@ fn read_only_files_and_links_are_not_edited() {
     assert_eq!(copy.code, 0, "{}", copy.stderr);
 }
 
+/// Whatever state a killed edit leaves, also a file that begins with zeros, every command names the
+/// journal and what to do with it.
+#[test]
+fn every_command_names_the_journal_of_an_interrupted_edit() {
+    let zeros = [&vec![0; 4096][..], &tiny()].concat();
+    for (state, content) in [("torn", tiny()), ("zeros", zeros)] {
+        let directory = Directory::new()
+            .with("other.gguf", tiny())
+            .with("text", "text")
+            .with("m.gguf", content)
+            .with("m.gguf.ggmill-journal", "a journal");
+        let commands: &[&[&str]] = &[
+            &["inspect", "m.gguf"],
+            &["check", "m.gguf"],
+            &["hash", "m.gguf"],
+            &["get", "m.gguf", "general.name"],
+            &["ls", "."],
+            &["index", "m.gguf", "-o", "index.parquet"],
+            &["diff", "other.gguf", "m.gguf"],
+            &["estimate", "m.gguf"],
+            &["explain", "m.gguf", "--graph"],
+            &["tokenize", "m.gguf", "a"],
+            &["detokenize", "m.gguf", "0"],
+            &["template", "list", "m.gguf"],
+            &["template", "render", "m.gguf", "-m", "user:a"],
+            &["measure", "m.gguf", "--text", "text"],
+            &["quantize", "m.gguf", "out.gguf", "Q8_0"],
+            &["convert", "m.gguf", "-o", "out"],
+            &["split", "m.gguf", "out", "--split-max-tensors", "1"],
+            &["repack", "m.gguf", "-o", "out.gguf"],
+            &["extract", "m.gguf", "-o", "out.safetensors"],
+            &["graft", "other.gguf", "--from", "m.gguf", "--add", "*", "-o", "out.gguf"],
+            &["imatrix", "show", "m.gguf"],
+            &["name", "rename", "m.gguf"],
+            &["edit", "m.gguf", "--set", "x=1"],
+            &["edit", "m.gguf", "--set", "x=1", "-o", "out.gguf"],
+        ];
+        for args in commands {
+            let found = ggmill(directory.path(), args);
+            let said = format!("{}{}", found.stdout, found.stderr);
+            assert!(said.contains("m.gguf.ggmill-journal"), "{state}, {args:?}: {said}");
+            assert!(said.contains("edit --recover"), "{state}, {args:?}: {said}");
+            assert!(!said.contains("download"), "{state}, {args:?}: {said}");
+        }
+    }
+}
+
 /// The journal of an interrupted edit: every command reports it, and only `--recover` resolves it.
 #[test]
 fn an_interrupted_edit_is_reported_and_finished() {
@@ -265,8 +312,8 @@ fn an_interrupted_edit_is_reported_and_finished() {
     let told = ggmill(directory.path(), &["inspect", "tiny.gguf"]);
     assert!(
         told.stderr.contains(
-            "an edit of this file was interrupted; `ggmill edit --recover tiny.gguf` finishes or \
-             undoes it"
+            "an edit of this file was interrupted: its journal tiny.gguf.ggmill-journal is next to \
+             the file; `ggmill edit --recover tiny.gguf` finishes or undoes it"
         ),
         "{}",
         told.stderr

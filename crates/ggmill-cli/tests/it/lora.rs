@@ -41,9 +41,17 @@ fn with_adapter(config: &Value) -> Directory {
 fn usual() -> Directory {
     let config = json!({
         "peft_type": "LORA", "lora_alpha": 8, "r": 4,
-        "base_model_name_or_path": real("tinystories260K"),
+        "base_model_name_or_path": "base",
     });
-    with_adapter(&config)
+    let directory = with_adapter(&config);
+    // The base is found below the adapter; elsewhere it needs --base.
+    let base = directory.path().join("style/base");
+    fs::create_dir(&base).unwrap();
+    for file in fs::read_dir(real("tinystories260K")).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), base.join(file.file_name())).unwrap();
+    }
+    directory
 }
 
 #[test]
@@ -218,7 +226,39 @@ fn failures_leave_no_files() {
     let directory = with_adapter(&elsewhere);
     let Outcome { code, stderr, .. } = ggmill(directory.path(), &["convert", "style"]);
     assert!(
-        code == 2 && stderr.contains("\"meta-llama/Llama-3.2-1B\", which is not a local directory"),
+        code == 2
+            && stderr.contains("\"meta-llama/Llama-3.2-1B\", which is not a directory below the "),
         "{stderr}"
     );
+}
+
+/// The name of the base in an adapter is not a path to anywhere else.
+#[test]
+fn the_base_of_an_adapter_is_only_searched_below_it() {
+    let directory = Directory::new();
+    let base = directory.path().join("elsewhere");
+    fs::create_dir(&base).unwrap();
+    for file in fs::read_dir(real("tinystories260K")).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), base.join(file.file_name())).unwrap();
+    }
+    let names = [
+        base.to_str().unwrap().to_owned(),
+        "../elsewhere".to_owned(),
+        "./../elsewhere".to_owned(),
+        "elsewhere".to_owned(),
+        ".".to_owned(),
+        "link".to_owned(),
+    ];
+    for (number, name) in names.iter().enumerate() {
+        let adapter = directory.path().join(format!("adapter{number}"));
+        let config = json!({ "peft_type": "LORA", "lora_alpha": 8, "r": 4,
+            "base_model_name_or_path": name });
+        write_adapter(&adapter, &config);
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(&base, adapter.join("link")).unwrap();
+        let found = ggmill(directory.path(), &["convert", adapter.to_str().unwrap()]);
+        assert_eq!(found.code, 2, "{name}");
+        assert!(found.stderr.contains("--base"), "{name}: {}", found.stderr);
+    }
 }

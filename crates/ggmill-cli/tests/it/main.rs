@@ -55,5 +55,7 @@ mod reshape;
 mod sensitivity;
 mod support;
 mod template;
+mod text_safety;
 mod tokenize;
+mod underflow;
 mod web;

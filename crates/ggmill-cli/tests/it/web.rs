@@ -187,6 +187,31 @@ fn nothing_else_is_served() {
     }
 }
 
+/// A link that replaces the file, or a directory above it, while the server runs is not followed.
+#[cfg(unix)]
+#[test]
+fn a_link_in_place_of_the_file_is_not_followed() {
+    use std::os::unix::fs::symlink;
+    let directory = directory();
+    let at = |name: &str| directory.path().join(name);
+    fs::create_dir(at("models")).unwrap();
+    fs::write(at("models/m.gguf"), b"model").unwrap();
+    // A link that was there when the server started is the user's.
+    symlink(at("models/m.gguf"), at("link.gguf")).unwrap();
+    let server = Running::start(&directory, &["link.gguf", "--page", "page"]);
+    assert_eq!(server.get("model/link.gguf", "").2, b"model");
+    fs::remove_file(at("models/m.gguf")).unwrap();
+    symlink(at("secret.txt"), at("models/m.gguf")).unwrap();
+    let (status, _, body) = server.get("model/link.gguf", "");
+    assert!(status == 404 && !body.windows(6).any(|part| part == b"secret"));
+    fs::rename(at("models"), at("moved")).unwrap();
+    fs::create_dir(at("evil")).unwrap();
+    fs::write(at("evil/m.gguf"), b"secret").unwrap();
+    symlink(at("evil"), at("models")).unwrap();
+    let (status, _, body) = server.get("model/link.gguf", "");
+    assert!(status == 404 && body != b"secret");
+}
+
 #[test]
 fn a_body_is_neither_awaited_nor_allocated() {
     let directory = directory();

@@ -28,7 +28,7 @@ pub(crate) mod tokens;
 mod wordpiece;
 
 pub use files::{TokenizerFiles, has_tokenizer};
-pub(crate) use files::{document, json};
+pub(crate) use files::{document, json, parse, vocabulary};
 use ggmill_arch::{RankRules, SpacePrefix, VocabularyKind, VocabularySpec};
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::{Error, ErrorKind, Pretrained, Result, SideFiles};

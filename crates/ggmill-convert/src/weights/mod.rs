@@ -21,7 +21,7 @@ use serde_json::Value;
 use self::fp4::Nvfp4Layers;
 pub(crate) use self::unpacking::TensorScales;
 use self::unpacking::{Content, Unpacking, Weight, unscaled};
-use crate::vocabulary::document;
+use crate::vocabulary::json;
 
 /// The tensors of a checkpoint in order, without those that only describe how others are packed
 /// (scales, zero points, …).
@@ -232,7 +232,7 @@ impl Quantization {
         let is_set = |name: &str| settings.get(name).is_some_and(|value| !value.is_null());
         let mut file = Value::Null;
         if !is_set("quant_algo") || !is_set("quantized_layers") {
-            file = document(checkpoint.side_files(), FILE)?.unwrap_or_default();
+            file = json(checkpoint.side_files(), FILE)?.unwrap_or_default();
         }
         let producer = file.pointer("/producer/name").and_then(Value::as_str);
         let loads = |name| settings.get(name).and_then(Value::as_bool) == Some(true);

@@ -8,8 +8,9 @@ use ggmill_quant as quant;
 use crate::buffers::zeroed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::expression::evaluate::Evaluator;
+use crate::expression::fidelity::Fidelity;
 use crate::expression::region::{Out, Region, size};
-use crate::expression::{Expression, Kind};
+use crate::expression::{CHUNK, Expression, Kind};
 
 /// Parameters of an encoding.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +53,11 @@ impl Expression {
         if ggml_type == self.ggml_type() && !encoding.finite {
             return Ok(self.clone());
         }
-        Self::new(shape, ggml_type, Kind::Encoded { child: self.clone(), encoding })
+        Self::new(
+            shape,
+            ggml_type,
+            Kind::Encoded { child: self.clone(), encoding, fidelity: Arc::default() },
+        )
     }
 }
 
@@ -67,6 +72,7 @@ impl Evaluator<'_> {
         this: &Expression,
         child: &Expression,
         encoding: &Encoding,
+        fidelity: &Fidelity,
         mut region: Region,
         out: &mut Out<'_>,
     ) -> Result<()> {
@@ -97,6 +103,16 @@ impl Evaluator<'_> {
                 }
                 quant::quantize(to, &values, values.len(), None, out)
                     .map_err(|error| codec_error(&error, to, values.len(), &place))?;
+                if is_float(to) {
+                    let first = element(region, &this.0.extents, 0);
+                    let step = (shape.elements() / CHUNK).max(1);
+                    let is_sampled = Fidelity::samples(first / CHUNK, step);
+                    if is_sampled {
+                        let count = values.len().min(COMPARED);
+                        fidelity.compare(to, &values[..count], &out[..count * atom], Some(first));
+                    }
+                    fidelity.compare(to, &values, out, None);
+                }
                 if encoding.finite { refuse_out_of_range(to, &values, out, place) } else { Ok(()) }
             });
         }
@@ -132,9 +148,23 @@ impl Evaluator<'_> {
                 })?;
                 done += count;
             }
+            let count = shape.elements() / shape.row_len().max(1);
+            let of_rows = values.chunks_exact(width).zip(out.chunks_exact(row_bytes));
+            for (&row, (values, blocks)) in rows.iter().zip(of_rows) {
+                let is_sampled = Fidelity::samples(row, count);
+                fidelity.compare(to, values, blocks, is_sampled.then_some(row));
+            }
             if encoding.finite { refuse_out_of_range(to, &values, out, place) } else { Ok(()) }
         })
     }
+}
+
+/// The most values of a region that are compared with their encoding as floats.
+const COMPARED: usize = 1 << 14;
+
+/// Returns `true` for a type of 16-bit floats.
+fn is_float(to: GgmlType) -> bool {
+    matches!(to, GgmlType::F16 | GgmlType::BF16)
 }
 
 /// Returns the element of the array at position `index` of a packed region.

@@ -148,7 +148,9 @@ impl<'a> Evaluator<'a> {
                 });
                 Ok(())
             }
-            Kind::Encoded { child, encoding } => self.encode(this, child, encoding, region, out),
+            Kind::Encoded { child, encoding, fidelity } => {
+                self.encode(this, child, encoding, fidelity, region, out)
+            }
             Kind::Decoded { inputs, decoder } => {
                 let width = this.0.extents[0];
                 self.rows(this, region, out, width, &mut |rows, _, out| {

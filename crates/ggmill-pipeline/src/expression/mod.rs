@@ -23,11 +23,14 @@ pub use crate::expression::packed_floats::{Fp8, Fp8Blocks, Mxfp4, Nvfp4};
 pub use crate::expression::packed_integers::{CodedBlocks, PackedIntegers, TernaryRows};
 
 pub(crate) use crate::expression::evaluate::Evaluator;
+use crate::expression::fidelity::Fidelity;
+pub(crate) use crate::expression::fidelity::Loss;
 
 mod arithmetic;
 mod decode;
 mod encode;
 mod evaluate;
+mod fidelity;
 mod packed_floats;
 mod packed_integers;
 mod region;
@@ -141,6 +144,8 @@ enum Kind {
     Encoded {
         child: Expression,
         encoding: Encoding,
+        /// What runs found out about it.
+        fidelity: Arc<Fidelity>,
     },
 }
 
@@ -256,6 +261,15 @@ impl Expression {
     pub fn encoding(&self) -> Option<&Encoding> {
         match &self.0.kind {
             Kind::Encoded { encoding, .. } => Some(encoding),
+            _ => None,
+        }
+    }
+
+    /// Returns what the last run lost by the encoding, if that is the last step and it is more than
+    /// the type usually loses.
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        match &self.0.kind {
+            Kind::Encoded { fidelity, .. } => fidelity.loss(self.ggml_type()),
             _ => None,
         }
     }

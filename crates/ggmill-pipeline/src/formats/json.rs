@@ -5,11 +5,9 @@ use std::collections::btree_map::Entry;
 use std::fmt;
 use std::marker::PhantomData;
 
-use ggmill_core::RawStr;
-use serde::de::{
-    Deserialize, DeserializeOwned, Deserializer, Error, MapAccess, SeqAccess, Visitor,
-};
-use serde_json::{Map, Value};
+use ggmill_text::{read_json, two_values};
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
 
 /// Parses JSON written by Python: with an optional byte order mark, and with `NaN`, `Infinity` and
 /// `-Infinity`, which become `null`, as no hyperparameter has such a value.
@@ -58,7 +56,8 @@ fn without_infinities(bytes: &[u8]) -> Option<Vec<u8>> {
     found.then_some(plain)
 }
 
-/// A JSON document in which duplicate keys of an object have equal values.
+/// A JSON document in which duplicate keys of an object have equal values. Reading one that takes more
+/// than 192 MiB of memory fails.
 ///
 /// ```
 /// use ggmill_pipeline::formats::Unambiguous;
@@ -72,66 +71,13 @@ pub struct Unambiguous(
     pub Value,
 );
 
+/// Memory of a document in bytes. The largest of checkpoints, lists of added tokens of some megabytes,
+/// take a tenth.
+const MAX_DOCUMENT: usize = 192 << 20;
+
 impl<'de> Deserialize<'de> for Unambiguous {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AnyValue).map(Self)
-    }
-}
-
-struct AnyValue;
-
-impl<'de> Visitor<'de> for AnyValue {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Value, A::Error> {
-        let mut array = Vec::new();
-        while let Some(Unambiguous(element)) = elements.next_element()? {
-            array.push(element);
-        }
-        Ok(Value::Array(array))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let mut object = Map::new();
-        while let Some((key, Unambiguous(value))) = entries.next_entry::<String, _>()? {
-            if object.get(&key).is_some_and(|other| *other != value) {
-                return Err(two_values(&key));
-            }
-            object.insert(key, value);
-        }
-        Ok(Value::Object(object))
+        read_json(deserializer, MAX_DOCUMENT).map(Self)
     }
 }
 
@@ -171,10 +117,6 @@ where
     deserializer.deserialize_map(Unique(PhantomData))
 }
 
-fn two_values<E: Error>(key: &str) -> E {
-    E::custom(format_args!("key {:?} has two values", RawStr::from(key)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,6 +142,19 @@ mod tests {
         for text in [r#"{"a": 1, "a": 2}"#, r#"[{"b": {"a": 1, "\u0061": 1.0}}]"#] {
             let error = parse(text).unwrap_err();
             assert!(error.starts_with("key \"a\" has two values"), "{error}");
+        }
+    }
+
+    /// A few bytes of a file can take hundreds of bytes of memory.
+    #[test]
+    fn documents_that_take_too_much_memory_are_refused() {
+        for (unit, fits) in [("{\"\":1},", false), ("{},", true), ("[],", true), ("\"\",", true)] {
+            let text = format!("[{}0]", unit.repeat((2 << 20) / unit.len()));
+            let found = serde_json::from_str::<Unambiguous>(&text);
+            assert_eq!(found.is_ok(), fits, "{unit}");
+            let text = format!("[{}0]", unit.repeat((16 << 20) / unit.len()));
+            let error = serde_json::from_str::<Unambiguous>(&text).unwrap_err();
+            assert!(error.to_string().contains("memory"), "{unit}: {error}");
         }
     }
 }

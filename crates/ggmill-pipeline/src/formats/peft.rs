@@ -1,6 +1,6 @@
 //! Adapters saved by the PEFT library.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use ggmill_core::RawStr;
 use ggmill_io::{Directory, RandomAccess};
@@ -79,27 +79,41 @@ impl PeftAdapter {
     /// Opens the base model: the directory `path`, or the one that the adapter names. It may lack
     /// weights; if it has them, they help to distinguish architectures.
     ///
-    /// Fails if neither is a directory, and like [`CheckpointDirectory::open_described`].
+    /// The adapter comes from a stranger, so its name of the base is followed only to a directory below
+    /// the adapter's. Fails if there is none, and like [`CheckpointDirectory::open_described`].
     pub fn open_base(&self, path: Option<&Path>) -> Result<CheckpointDirectory> {
         let missing = |message: String| {
             Err(Error::new(ErrorKind::Checkpoint, message).file(self.directory.path()))
         };
         let path = match (path, self.base()) {
-            (Some(path), _) => path,
-            (None, Some(named)) if Path::new(named).is_dir() => Path::new(named),
-            (None, Some(named)) => {
-                return missing(format!(
-                    "the base of the adapter is {:?}, which is not a local directory",
-                    RawStr::from(named)
-                ));
-            }
+            (Some(path), _) => path.to_owned(),
+            (None, Some(named)) => match self.below(named) {
+                Some(path) => path,
+                None => {
+                    return missing(format!(
+                        "the base of the adapter is {:?}, which is not a directory below the adapter's",
+                        RawStr::from(named)
+                    ));
+                }
+            },
             (None, None) => return missing("the adapter does not specify its base".to_owned()),
         };
         if path.is_file() {
             let message = "is a file, expected a directory";
-            return Err(Error::new(ErrorKind::Checkpoint, message).file(path));
+            return Err(Error::new(ErrorKind::Checkpoint, message).file(&path));
         }
-        CheckpointDirectory::open_described(path)
+        CheckpointDirectory::open_described(&path)
+    }
+
+    /// Returns the directory of this name below the adapter's; `None` if it is absent or elsewhere, also
+    /// by a link.
+    fn below(&self, named: &str) -> Option<PathBuf> {
+        let is_plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+        let named = Path::new(named);
+        let parent = self.directory.path().canonicalize().ok()?;
+        let path = parent.join(named).canonicalize().ok()?;
+        let is_below = named.components().all(is_plain) && path != parent;
+        (is_below && path.starts_with(&parent) && path.is_dir()).then_some(path)
     }
 
     /// Returns the files it was read from, which an output must not overwrite.

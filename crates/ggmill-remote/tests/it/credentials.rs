@@ -212,3 +212,40 @@ fn a_proxy_is_not_used_for_excluded_hosts() {
         options().with_proxies(ggmill_remote::Proxies::new(Some("ht!tp:/".to_owned()), None, ""));
     assert!(Client::new(wrong).is_err());
 }
+
+/// A server that sends the token back, in whatever field, does not get it into a message.
+#[test]
+fn a_token_that_a_server_repeats_is_not_shown() {
+    let token = "hf_verysecrettoken";
+    for (status, name) in [
+        (403, "x-error-message"),
+        (404, "x-error-message"),
+        (401, "x-error-code"),
+        (206, "content-range"),
+        (206, "content-encoding"),
+        (206, "etag"),
+        (302, "location"),
+        (200, "link"),
+        (429, "retry-after"),
+    ] {
+        let hub = Server::start(move |request| {
+            let said = request.field("authorization").unwrap_or_default().to_owned();
+            let said = if name == "location" { format!("ftp://{}/x", &said[7..]) } else { said };
+            let upper = said.to_uppercase();
+            let said = if request.number % 2 == 0 { said } else { upper };
+            Reply::status(status).with(name, &*said)
+        });
+        let client = Client::new(
+            options().with_hub_endpoint(hub.url("")).with_hub_token(Some(Secret::new(token))),
+        )
+        .unwrap();
+        for place in ["hf://a/b/m.gguf", "hf://a/b/n.gguf"] {
+            let error = client.open(&location(place)).unwrap_err();
+            let said = format!("{error} {error:?}").to_lowercase();
+            assert!(!said.contains(token), "{status} {name}: {said}");
+        }
+        let listed = client.list(&location("hf://a/b"));
+        let said = format!("{listed:?}").to_lowercase();
+        assert!(!said.contains(token), "{status} {name}: {said}");
+    }
+}

@@ -379,3 +379,39 @@ fn a_page_instead_of_a_file_is_not_gguf() {
     let error = open_error(&server);
     assert_eq!(error.kind(), ErrorKind::Format(ggmill_core::ErrorKind::NotGguf));
 }
+
+/// A server that sends one byte at a time, in the headers or in the body, does not hold a client
+/// forever, although each byte comes within the client's patience.
+#[test]
+fn a_minimum_rate_is_required() {
+    use std::io::{Read as _, Write as _};
+    for (beginning, slow) in [
+        (
+            "HTTP/1.1 206 x\r\ncontent-length: 100000\r\ncontent-range: bytes 0-99999/100000\r\n\r\n",
+            "x",
+        ),
+        ("HTTP/1.1 200 x\r\ncontent-length: 100000\r\n\r\n", "x"),
+        ("HTTP/1.1 403 x\r\ncontent-length: 100000\r\n\r\n", "x"),
+        ("HTTP/1.1 206 x\r\n", "x"),
+    ] {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(mut stream) = stream else { return };
+                std::thread::spawn(move || {
+                    let _ = stream.read(&mut [0; 1024]);
+                    let _ = stream.write_all(beginning.as_bytes());
+                    while stream.write_all(slow.as_bytes()).is_ok() {
+                        std::thread::sleep(Duration::from_millis(20));
+                    }
+                });
+            }
+        });
+        let options = options().with_patience(Duration::from_millis(300));
+        let client = Client::new(options).unwrap();
+        let begun = Instant::now();
+        client.open(&location(&format!("http://{address}/m.gguf"))).unwrap_err();
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    }
+}

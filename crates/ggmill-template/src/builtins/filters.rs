@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use super::{Args, flag, format, integer, required, size, splits, text};
 use crate::error::{Error, ErrorKind, Result};
+use crate::meter::Meter;
 use crate::run::Run;
 use crate::value::{Builder, JsonStyle, Mark, Text, Value, show, to_json};
 
@@ -61,7 +62,7 @@ pub(super) fn apply(name: &str, value: &Value, args: Args, run: &mut Run<'_>) ->
         }
         "length" | "count" => {
             args.none(name)?;
-            value.len().map(Value::int).ok_or_else(|| no_length(value))
+            value.len()?.map(Value::int).ok_or_else(|| no_length(value))
         }
         "string" => Ok(Value::Text(as_text()?)),
         "upper" | "lower" | "capitalize" => {
@@ -83,7 +84,7 @@ pub(super) fn apply(name: &str, value: &Value, args: Args, run: &mut Run<'_>) ->
                 Some(Value::None) | None => None,
                 Some(count) => splits(Some(&count))?,
             };
-            text::replace(&text, old.as_str(), &new, count).map(Value::Text)
+            text::replace(&text, old.read()?, &new, count).map(Value::Text)
         }
         "center" => {
             let text = as_text()?;
@@ -94,9 +95,8 @@ pub(super) fn apply(name: &str, value: &Value, args: Args, run: &mut Run<'_>) ->
         "truncate" => truncate(value, args, run).map(Value::Text),
         "wordcount" => {
             let text = as_text()?;
-            meter.walk(text.as_str().len())?;
             let word = |c: char| c.is_alphanumeric() || c == '_';
-            let words = text.as_str().split(|c| !word(c)).filter(|word| !word.is_empty()).count();
+            let words = text.read()?.split(|c| !word(c)).filter(|word| !word.is_empty()).count();
             Ok(Value::int(words))
         }
         "format" => format::percent_args(&as_text()?, args, run).map(Value::Text),
@@ -109,12 +109,12 @@ pub(super) fn apply(name: &str, value: &Value, args: Args, run: &mut Run<'_>) ->
         }
         "urlencode" => Ok(Value::Text(urlencode(&as_text()?)?)),
         "tojson" => tojson(value, args, run).map(Value::Text),
-        "int" => int(value, args, run),
+        "int" => int(value, args),
         "float" => {
             let [default] = args.bind(name, ["default"])?;
             value.defined()?;
             let found = match value {
-                Value::Text(text) => python_float(text.as_str()),
+                Value::Text(text) => python_float(text.read()?),
                 _ => value.as_float(),
             };
             Ok(found.map_or(default.unwrap_or(Value::Float(0.0)), Value::Float))
@@ -130,21 +130,20 @@ pub(super) fn apply(name: &str, value: &Value, args: Args, run: &mut Run<'_>) ->
                 ))),
             },
         },
-        "round" => round(value, args),
+        "round" => round(value, args, &meter),
         "attr" => {
             let name = show(&args.one(name)?, &meter)?;
-            let is_there = method_or_field(value, name.as_str(), run);
-            if is_there {
-                return run.attribute(value, name.as_str());
+            if method_or_field(value, name.read()?, run) {
+                return run.attribute(value, name.read()?);
             }
             value.defined()?;
-            let name = crate::value::clipped(name.as_str());
+            let name = name.clipped();
             let message = format!("'{}' has no attribute '{name}'", value.type_name());
             Value::undefined(message, &meter)
         }
         "list" => {
             args.none(name)?;
-            Value::list(value.iterate(&meter)?.items.clone(), &meter)
+            Value::list(value.iterate(&meter)?.read()?.to_vec(), &meter)
         }
         "items" => match value {
             Value::Undefined(_) => Value::generator(Vec::new(), &meter),
@@ -180,7 +179,7 @@ fn title(text: &Text) -> Result<Text> {
     let mut out = Builder::new(text.meter())?;
     let mut begins = true;
     let mut whole = String::new();
-    for (piece, mark) in text.pieces(0..text.as_str().len()) {
+    for (piece, mark) in text.pieces(0..text.read()?.len()) {
         whole.clear();
         for c in piece.chars() {
             let cuts = c.is_whitespace() || matches!(c, '-' | '(' | '{' | '[' | '<');
@@ -212,11 +211,10 @@ fn indent(value: &Value, args: Args, run: &Run<'_>) -> Result<Text> {
     };
     let (first, blank) = (flag(first.as_ref(), false), flag(blank.as_ref(), false));
     // Jinja adds a line break before it splits.
-    let mut lines = text::lines(text.as_str());
-    if lines.is_empty() || text::ends_with_break(text.as_str()) {
-        lines.push(text.as_str().len()..text.as_str().len());
-    }
-    for (number, line) in lines.into_iter().enumerate() {
+    let whole = text.read()?;
+    let ends = whole.is_empty() || text::ends_with_break(whole);
+    let last = ends.then_some(whole.len()..whole.len());
+    for (number, line) in text::lines(whole).chain(last).enumerate() {
         run.meter.spend(1)?;
         if number > 0 {
             out.push("\n", Mark::TEMPLATE)?;
@@ -241,18 +239,18 @@ fn truncate(value: &Value, args: Args, run: &Run<'_>) -> Result<Text> {
         None => Text::new("...", Mark::TEMPLATE, &run.meter)?,
     };
     let (length, leeway) = (size(length.as_ref(), 255)?, size(leeway.as_ref(), 5)?);
-    run.meter.walk(text.as_str().len())?;
-    let end_length = end.as_str().chars().count();
+    let whole = text.read()?;
+    let end_length = end.read()?.chars().count();
     if length < end_length {
         return Err(Error::value(format!("expected length >= {end_length}, got {length}")));
     }
-    if text.as_str().chars().count() <= length.saturating_add(leeway) {
+    if whole.chars().count() <= length.saturating_add(leeway) {
         return Ok(text.clone());
     }
-    let places = text.as_str().char_indices().map(|(place, _)| place);
-    let mut cut = places.into_iter().nth(length - end_length).unwrap_or(text.as_str().len());
+    let mut places = whole.char_indices().map(|(place, _)| place);
+    let mut cut = places.nth(length - end_length).unwrap_or(whole.len());
     if !flag(kill.as_ref(), false) {
-        let kept = text.as_str().get(..cut).unwrap_or_default();
+        let kept = whole.get(..cut).unwrap_or_default();
         cut = kept.rfind(' ').unwrap_or(cut);
     }
     let mut out = Builder::new(&run.meter)?;
@@ -280,7 +278,7 @@ fn tojson(value: &Value, args: Args, run: &Run<'_>) -> Result<Text> {
     let [ascii, indent, separators, sort] = args.bind("tojson", names)?;
     let indent = match indent {
         None | Some(Value::None) => None,
-        Some(Value::Text(text)) => Some(text.as_str().to_owned()),
+        Some(Value::Text(text)) => Some(text.read()?.to_owned()),
         Some(width) => Some(" ".repeat(size(Some(&width), 0)?.min(1024))),
     };
     let mut style = JsonStyle {
@@ -294,11 +292,11 @@ fn tojson(value: &Value, args: Args, run: &Run<'_>) -> Result<Text> {
         None | Some(Value::None) => {}
         Some(pair) => {
             let pair = pair.iterate(&run.meter)?;
-            let [Value::Text(item), Value::Text(key)] = &*pair.items else {
+            let [Value::Text(item), Value::Text(key)] = pair.read()? else {
                 return Err(Error::value("separators are two texts"));
             };
-            item.as_str().clone_into(&mut style.item);
-            key.as_str().clone_into(&mut style.key);
+            item.read()?.clone_into(&mut style.item);
+            key.read()?.clone_into(&mut style.key);
         }
     }
     to_json(value, &style, &run.meter)
@@ -318,7 +316,7 @@ fn python_float(text: &str) -> Option<f64> {
     text.parse().ok()
 }
 
-fn int(value: &Value, args: Args, run: &Run<'_>) -> Result<Value> {
+fn int(value: &Value, args: Args) -> Result<Value> {
     let [default, base] = args.bind("int", ["default", "base"])?;
     let base = integer(base.as_ref(), 10)?;
     value.defined()?;
@@ -328,8 +326,8 @@ fn int(value: &Value, args: Args, run: &Run<'_>) -> Result<Value> {
     };
     let found = match value {
         Value::Text(text) => {
-            run.meter.walk(text.as_str().len())?;
-            let digits = text::trim(text.as_str()).replace('_', "");
+            let text = text.read()?;
+            let digits = text::trim(text).replace('_', "");
             let radix = u32::try_from(base).ok().filter(|base| (2..=36).contains(base));
             let lower = digits.to_ascii_lowercase();
             let prefix = match radix {
@@ -340,7 +338,7 @@ fn int(value: &Value, args: Args, run: &Run<'_>) -> Result<Value> {
             };
             let plain = lower.strip_prefix(prefix).unwrap_or(&lower);
             let exact = radix.and_then(|radix| i128::from_str_radix(plain, radix).ok());
-            exact.map(Value::Int).or_else(|| python_float(text.as_str()).and_then(whole))
+            exact.map(Value::Int).or_else(|| python_float(text).and_then(whole))
         }
         Value::Float(value) => whole(*value),
         _ => value.as_int().map(Value::Int),
@@ -348,13 +346,13 @@ fn int(value: &Value, args: Args, run: &Run<'_>) -> Result<Value> {
     Ok(found.or(default).unwrap_or(Value::Int(0)))
 }
 
-fn round(value: &Value, args: Args) -> Result<Value> {
+fn round(value: &Value, args: Args, meter: &Meter) -> Result<Value> {
     let [precision, method] = args.bind("round", ["precision", "method"])?;
     let precision = integer(precision.as_ref(), 0)?;
     let method = match &method {
         None => "common",
-        Some(Value::Text(text)) if matches!(text.as_str(), "common" | "ceil" | "floor") => {
-            text.as_str()
+        Some(Value::Text(text)) if matches!(text.clipped(), "common" | "ceil" | "floor") => {
+            text.clipped()
         }
         Some(_) => return Err(Error::value("method must be common, ceil or floor")),
     };
@@ -377,6 +375,7 @@ fn round(value: &Value, args: Args) -> Result<Value> {
         "floor" => (number * scale).floor() / scale,
         _ if precision >= 0 => {
             let digits = usize::try_from(precision.min(300)).unwrap_or(0);
+            meter.spend((1 + digits * format::STEPS_A_DIGIT) as u64)?;
             // Rounded from the exact value, half to even, like Python.
             std::format!("{number:.digits$}")
                 .parse()

@@ -27,12 +27,13 @@ struct Spec {
 /// Maximum precision. Python's limit is higher, but no value needs it.
 const MAX_PRECISION: usize = 1000;
 
+/// Steps of a digit of a number: it takes arithmetic on numbers of 1,100 bits.
+pub(super) const STEPS_A_DIGIT: usize = 4;
+
 /// Evaluates `format % value`.
 pub(crate) fn percent(format: &Text, value: &Value, meter: &Rc<Meter>) -> Result<Text> {
     let positional = match value {
-        Value::Seq(seq) if matches!(seq.kind, SeqKind::Tuple | SeqKind::Group) => {
-            seq.items.as_slice()
-        }
+        Value::Seq(seq) if matches!(seq.kind, SeqKind::Tuple | SeqKind::Group) => seq.read()?,
         value => std::slice::from_ref(value),
     };
     percent_with(format, positional, value, meter)
@@ -60,7 +61,7 @@ fn percent_with(
     mapping: &Value,
     meter: &Rc<Meter>,
 ) -> Result<Text> {
-    let whole = format.as_str();
+    let whole = format.read()?;
     let mut out = Builder::new(meter)?;
     let (mut done, mut next, mut by_name) = (0, 0, false);
     let short = || Error::value("not enough arguments for format string");
@@ -76,8 +77,10 @@ fn percent_with(
             let Value::Dict(dict) = mapping else {
                 return Err(Error::value("format requires a mapping"));
             };
-            let found = dict.get_str(name).cloned();
-            named = Some(found.ok_or_else(|| Error::value(format!("no key '{name}'")))?);
+            let found = dict.get_str(name)?.cloned();
+            named = Some(found.ok_or_else(|| {
+                Error::value(format!("no key '{}'", crate::value::clipped(name)))
+            })?);
             by_name = true;
             rest = after;
         }
@@ -148,7 +151,7 @@ fn percent_value(
             } else {
                 let items = Value::list(vec![value.clone()], &meter)?;
                 let shown = show(&items, &meter)?;
-                let length = shown.as_str().len();
+                let length = shown.len();
                 shown.slice(1..length.saturating_sub(1))?
             };
             let text = if escapes { text.escaped()? } else { text };
@@ -180,7 +183,7 @@ fn percent_value(
         }
         'c' => {
             let text = match value {
-                Value::Text(text) if text.as_str().chars().count() == 1 => text.clone(),
+                Value::Text(text) if text.read()?.chars().count() == 1 => text.clone(),
                 _ => {
                     let c = value
                         .as_int()
@@ -198,8 +201,8 @@ fn percent_value(
 
 fn clipped(text: &Text, precision: Option<usize>) -> Result<Text> {
     let Some(precision) = precision else { return Ok(text.clone()) };
-    let end = text.as_str().char_indices().nth(precision);
-    text.slice(0..end.map_or(text.as_str().len(), |(at, _)| at))
+    let end = text.read()?.char_indices().nth(precision);
+    text.slice(0..end.map_or(text.len(), |(at, _)| at))
 }
 
 /// Removes the digits at the beginning and returns their value, saturated.
@@ -212,7 +215,7 @@ fn digits(rest: &mut &str) -> Option<usize> {
 
 fn padded(text: &Text, spec: &Spec, out: &mut Builder) -> Result<()> {
     let fill = spec.fill.unwrap_or(' ');
-    let more = spec.width.saturating_sub(text.as_str().chars().count());
+    let more = spec.width.saturating_sub(text.read()?.chars().count());
     let left = match spec.align {
         Some('>' | '=') => more,
         Some('^') => more / 2,
@@ -230,6 +233,7 @@ fn number_text(value: &Value, spec: &Spec, out: &mut Builder) -> Result<()> {
     if precision > MAX_PRECISION {
         return Err(Error::value("precision too big"));
     }
+    meter.spend((1 + precision * STEPS_A_DIGIT) as u64)?;
     let unknown = |kind: char| {
         Error::value(format!(
             "Unknown format code '{kind}' for object of type '{}'",
@@ -334,7 +338,7 @@ fn grouped(text: &str) -> String {
 
 /// Evaluates `format.format(…)`.
 pub(super) fn braces(format: &Text, args: &Args, run: &mut Run<'_>) -> Result<Text> {
-    let whole = format.as_str();
+    let whole = format.read()?;
     let mut out = Builder::new(&run.meter)?;
     let (mut done, mut next) = (0, 0);
     while let Some(at) = whole.get(done..).and_then(|rest| rest.find(['{', '}'])) {
@@ -381,7 +385,7 @@ pub(super) fn braces(format: &Text, args: &Args, run: &mut Run<'_>) -> Result<Te
             "" | "s" => show(&value, &meter)?,
             "r" => {
                 let shown = show(&Value::list(vec![value], &meter)?, &meter)?;
-                let length = shown.as_str().len();
+                let length = shown.len();
                 shown.slice(1..length.saturating_sub(1))?
             }
             _ => return Err(Error::value("Unknown conversion specifier")),
@@ -406,9 +410,8 @@ fn field_value(name: &str, args: &Args, next: &mut usize, run: &mut Run<'_>) -> 
     let found = if let Some(index) = index {
         args.positional.get(index).cloned()
     } else {
-        run.meter.spend((args.named.len() / 8) as u64)?;
-        let found = args.named.iter().find(|(known, _)| known.as_str() == first);
-        found.map(|(_, value)| value.clone())
+        let place = args.place(first, &run.meter)?;
+        place.and_then(|place| args.named.get(place)).map(|(_, value)| value.clone())
     };
     let mut value = found
         .ok_or_else(|| Error::value(format!("the format has no value for the field '{first}'")))?;

@@ -11,6 +11,7 @@ use std::rc::Rc;
 pub(crate) use format::percent;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::meter::Meter;
 use crate::run::{Namespace, Run, Sign, compare, contains};
 use crate::value::{
     Builder, Callable, Cycler, Dict, Joiner, Mark, Method, Seq, SeqKind, Span, Text, Value, equal,
@@ -64,8 +65,8 @@ impl Args {
             *slot = positional.next();
         }
         for (name, value) in self.named {
-            let name = name.as_str();
-            let place = names.iter().position(|known| *known == name);
+            let place = names.iter().position(|known| *known == name.clipped());
+            let name = name.clipped();
             match place.and_then(|place| bound.get_mut(place)) {
                 Some(slot) if slot.is_none() => *slot = Some(value),
                 Some(_) => {
@@ -99,9 +100,20 @@ impl Args {
         Err(Error::value(format!("{what}() takes no arguments")))
     }
 
-    pub(crate) fn take_named(&mut self, name: &str) -> Option<Value> {
-        let place = self.named.iter().position(|(known, _)| known.as_str() == name)?;
-        Some(self.named.remove(place).1)
+    /// Returns the index of the named argument `name`.
+    pub(crate) fn place(&self, name: &str, meter: &Meter) -> Result<Option<usize>> {
+        meter.spend((self.named.len() / 8) as u64)?;
+        for (place, (known, _)) in self.named.iter().enumerate() {
+            if known.is(name)? {
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn take_named(&mut self, name: &str, meter: &Meter) -> Result<Option<Value>> {
+        let place = self.place(name, meter)?;
+        Ok(place.map(|place| self.named.remove(place).1))
     }
 
     /// Removes and returns the first positional argument.
@@ -204,7 +216,7 @@ pub(crate) fn call_function(function: Callable, args: Args, run: &mut Run<'_>) -
         Callable::RaiseException => {
             let [message] = args.bind("raise_exception", ["message"])?;
             let message = show(&required(message, "raise_exception")?, &run.meter)?;
-            Err(Error::new(ErrorKind::Refused, message.as_str()))
+            Err(Error::new(ErrorKind::Refused, message.read()?))
         }
         Callable::StrftimeNow => {
             let [format] = args.bind("strftime_now", ["format"])?;
@@ -212,10 +224,11 @@ pub(crate) fn call_function(function: Callable, args: Args, run: &mut Run<'_>) -
                 return Err(Error::value("strftime() argument 1 must be str"));
             };
             let now = run.now()?;
-            run.meter.walk(format.as_str().len().saturating_mul(16))?;
+            let whole = format.read()?;
+            run.meter.walk(whole.len().saturating_mul(16))?;
             let mut out = Builder::new(&run.meter)?;
             let mut written = Ok(());
-            now.write_format(format.as_str(), &mut |place, part| {
+            now.write_format(whole, &mut |place, part| {
                 let mark = format.pieces(place..place + 1).next();
                 let mark = mark.map_or(Mark::TEMPLATE, |(_, mark)| mark);
                 if written.is_ok() {
@@ -266,14 +279,13 @@ fn entries(args: Args, run: &Run<'_>) -> Result<Vec<(Value, Value)>> {
     match &*args.positional {
         [] => {}
         [Value::Dict(dict)] => {
-            run.meter.spend(dict.entries.len() as u64)?;
-            entries.clone_from(&dict.entries);
+            entries.extend_from_slice(dict.read()?);
         }
         [Value::Namespace(_)] => return Err(Error::unsupported("a namespace of a namespace")),
         [pairs] => {
-            for pair in &pairs.iterate(&run.meter)?.items {
+            for pair in pairs.iterate(&run.meter)?.read()? {
                 let pair = pair.iterate(&run.meter)?;
-                let [key, value] = &*pair.items else {
+                let [key, value] = pair.read()? else {
                     return Err(Error::value("dictionary update sequence has no pairs"));
                 };
                 hashable(key)?;
@@ -329,7 +341,7 @@ pub(crate) fn call_method(method: &Method, args: Args, run: &mut Run<'_>) -> Res
                 }
             };
             let mut found = Vec::new();
-            for (index, item) in seq.items.iter().enumerate() {
+            for (index, item) in seq.read()?.iter().enumerate() {
                 if equal(item, &value, &run.meter)? {
                     found.push(index);
                 }
@@ -349,8 +361,8 @@ pub(crate) fn call_method(method: &Method, args: Args, run: &mut Run<'_>) -> Res
                 cycler.at.set(0);
                 return Ok(Value::None);
             }
-            cycler.at.set((at + 1) % cycler.items.items.len().max(1));
-            Ok(cycler.items.items.get(at).cloned().unwrap_or(Value::None))
+            cycler.at.set((at + 1) % cycler.items.len().max(1));
+            Ok(cycler.items.get(at).cloned().unwrap_or(Value::None))
         }
         _ => Err(Error::unsupported(format!("the method {} is not supported", method.name))),
     }
@@ -358,13 +370,12 @@ pub(crate) fn call_method(method: &Method, args: Args, run: &mut Run<'_>) -> Res
 
 fn dict_method(dict: &Rc<Dict>, name: &str, args: Args, run: &Run<'_>) -> Result<Value> {
     let meter = &run.meter;
-    let keys = || dict.entries.iter().map(|(key, _)| key.clone()).collect();
     match name {
         "get" => {
             let [key, default] = args.bind("get", ["key", "default"])?;
             let key = required(key, "get")?;
             crate::value::hashable(&key)?;
-            let found = dict.get(&key, meter)?.cloned();
+            let found = dict.get(&key)?.cloned();
             Ok(found.or(default).unwrap_or(Value::None))
         }
         "items" => {
@@ -373,11 +384,11 @@ fn dict_method(dict: &Rc<Dict>, name: &str, args: Args, run: &Run<'_>) -> Result
         }
         "keys" => {
             args.none(name)?;
-            Value::seq(SeqKind::Keys, keys(), meter)
+            Value::seq(SeqKind::Keys, dict.keys()?, meter)
         }
         "values" => {
             args.none(name)?;
-            let values = dict.entries.iter().map(|(_, value)| value.clone()).collect();
+            let values = dict.read()?.iter().map(|(_, value)| value.clone()).collect();
             Value::seq(SeqKind::Values, values, meter)
         }
         "copy" => {
@@ -390,9 +401,8 @@ fn dict_method(dict: &Rc<Dict>, name: &str, args: Args, run: &Run<'_>) -> Result
 
 /// Returns the entries of a dictionary as tuples.
 pub(super) fn pairs(dict: &Dict, run: &Run<'_>) -> Result<Vec<Value>> {
-    let mut pairs = Vec::with_capacity(dict.entries.len());
-    for (key, value) in &dict.entries {
-        run.meter.spend(1)?;
+    let mut pairs = Vec::with_capacity(dict.len());
+    for (key, value) in dict.read()? {
         pairs.push(Value::seq(SeqKind::Tuple, vec![key.clone(), value.clone()], &run.meter)?);
     }
     Ok(pairs)
@@ -515,8 +525,8 @@ pub(crate) fn apply_test(name: &str, value: &Value, args: &Args, run: &Run<'_>) 
         "le" | "<=" => compare(Sign::Le, value, &other()?, meter)?,
         "gt" | "greaterthan" | ">" => compare(Sign::Gt, value, &other()?, meter)?,
         "ge" | ">=" => compare(Sign::Ge, value, &other()?, meter)?,
-        "filter" => matches!(value, Value::Text(text) if is_filter(text.as_str())),
-        "test" => matches!(value, Value::Text(text) if TESTS.contains(&text.as_str())),
+        "filter" => matches!(value, Value::Text(text) if is_filter(text.clipped())),
+        "test" => matches!(value, Value::Text(text) if TESTS.contains(&text.clipped())),
         _ => return Err(Error::value(format!("no test named '{name}'"))),
     })
 }
@@ -529,6 +539,119 @@ fn is_cased(
     run: &Run<'_>,
 ) -> Result<bool> {
     let text = show(value, &run.meter)?;
-    run.meter.walk(text.as_str().len())?;
-    Ok(text::is_cased(text.as_str(), wanted, other))
+    Ok(text::is_cased(text.read()?, wanted, other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{filters, sequences, text};
+    use crate::{Conversation, ErrorKind, Json, Limits, Moment, RenderOptions, Template};
+
+    /// Evaluates an expression with a text `t` of 4 MiB and a list `l` of 200,000 numbers, of which
+    /// every complete pass exceeds the limit of steps.
+    fn kind(expression: &str) -> Option<ErrorKind> {
+        let template = Template::parse(&format!("{{% set y = {expression} %}}")).expect("parses");
+        let numbers = Json::Array((0..200_000).map(|_| Json::Int(7)).collect());
+        let conversation = Conversation::of([("user", "Hello")])
+            .with_variable("t", Json::from(&*"a ".repeat(2 << 20)))
+            .with_variable("l", numbers);
+        let options = RenderOptions::new()
+            .with_limits(Limits::new().with_steps(100_000))
+            .with_now(Moment::from_unix(0));
+        template.render(&conversation, &options).err().map(|error| error.kind())
+    }
+
+    /// Every operation pays for the bytes that it touches; the exceptions touch none.
+    #[test]
+    fn every_operation_is_metered() {
+        // Filters that read no byte of a text, or refuse it.
+        const CONSTANT: &[&str] =
+            &["d", "default", "string", "abs", "round", "attr", "items", "dictsort"];
+        const ARGUMENTS: &[&str] = &["()", "(t)", "('a')", "('a', 'b')", "(3)"];
+        let filters = filters::NAMES.iter().chain(sequences::NAMES);
+        let filters = filters.filter(|name| !CONSTANT.contains(name)).map(|name| ("t|", name));
+        let methods = text::METHODS.iter().map(|name| ("t.", name));
+        let mut unmetered = Vec::new();
+        for (object, name) in filters.chain(methods) {
+            let pays = |arguments| kind(&format!("{object}{name}{arguments}"));
+            if !ARGUMENTS.iter().any(|arguments| pays(arguments) == Some(ErrorKind::Limit)) {
+                unmetered.push(format!("{object}{name}"));
+            }
+        }
+        for expression in [
+            "t ~ ''",
+            "t + 'a'",
+            "t * 2",
+            "'b' in t",
+            "t in 'b'",
+            "t == t ~ ''",
+            "t[::2]",
+            "t[::-1]",
+            "t[5]",
+            "t[-1]",
+            "t[1:]",
+            "t % 1",
+            "'%s' % t",
+            "'{}'.format(t)",
+            "l ~ ''",
+            "l|string",
+            "l|sum",
+            "l|length ~ l",
+            "l + l",
+            "l[1:]",
+            "9 in l",
+            "l == l + []",
+            "l.count(7)",
+            "l.index(8)",
+            "l|join",
+            "l|reverse",
+            "l|list",
+            "l|min",
+            "l|max",
+            "l|unique|list",
+            "l|sort",
+            "l|map('string')|list",
+            "l|select|list",
+            "l|tojson",
+            "dict(x=l) ~ ''",
+            "1|tojson(indent=t)",
+            "1|tojson(separators=(t, t))",
+            "[1, 2]|join(t)",
+            "{t: 1}[t ~ '']",
+            "t is lower",
+            "t is upper",
+            "t is eq(t ~ '')",
+            "'a'.strip(t)",
+            "'a'|trim(t)",
+            "'a'.startswith(t)",
+            "'a'.replace(t, '')",
+            "t|map('upper')|list",
+            "'%.0s' % t",
+            "strftime_now(t)",
+            "namespace(a=l).a|sum",
+            "range(100000)|sum + range(100000)|sum",
+        ] {
+            if kind(expression) != Some(ErrorKind::Limit) {
+                unmetered.push(expression.to_owned());
+            }
+        }
+        assert!(unmetered.is_empty(), "{unmetered:#?}");
+    }
+
+    /// Digits of numbers cost more than their bytes.
+    #[test]
+    fn formats_of_numbers_are_metered() {
+        for format in ["'%.999g' % 1e-300", "'{:.999f}'.format(1e300)", "0.1|round(300)"] {
+            let text =
+                format!("{{% for i in range(1000) %}}{{% set y = {format} %}}{{% endfor %}}");
+            let options = RenderOptions::new().with_limits(Limits::new().with_steps(500_000));
+            let rendered = Template::parse(&text)
+                .and_then(|template| template.render(&Conversation::of([("user", "")]), &options));
+            assert_eq!(
+                rendered.err().map(|error| error.kind()),
+                Some(ErrorKind::Limit),
+                "{format}"
+            );
+        }
+    }
 }

@@ -37,7 +37,7 @@ pub(super) fn apply(name: &str, value: &Value, args: Args, run: &mut Run<'_>) ->
         "first" => {
             args.none(name)?;
             let items = value.iterate(&meter)?;
-            match items.items.first() {
+            match items.get(0) {
                 Some(first) => Ok(first.clone()),
                 None => Value::undefined("No first item, sequence was empty.", &meter),
             }
@@ -48,7 +48,7 @@ pub(super) fn apply(name: &str, value: &Value, args: Args, run: &mut Run<'_>) ->
                 return Err(Error::value("'generator' object is not reversible"));
             }
             let items = value.iterate(&meter)?;
-            match items.items.last() {
+            match items.len().checked_sub(1).and_then(|last| items.get(last)) {
                 Some(last) => Ok(last.clone()),
                 None => Value::undefined("No last item, sequence was empty.", &meter),
             }
@@ -57,13 +57,13 @@ pub(super) fn apply(name: &str, value: &Value, args: Args, run: &mut Run<'_>) ->
             args.none(name)?;
             if let Value::Text(text) = value {
                 let mut out = Builder::new(&meter)?;
-                for (place, c) in text.as_str().char_indices().rev() {
+                for (place, c) in text.read()?.char_indices().rev() {
                     out.push_slice(text, place..place + c.len_utf8())?;
                 }
                 return Ok(Value::Text(out.finish_like(text)));
             }
             value.defined()?;
-            let items = value.iterate(&meter)?.items.iter().rev().cloned().collect();
+            let items = value.iterate(&meter)?.read()?.iter().rev().cloned().collect();
             Value::generator(items, &meter)
         }
         "map" => map(value, args, run),
@@ -120,7 +120,7 @@ pub(super) fn apply(name: &str, value: &Value, args: Args, run: &mut Run<'_>) ->
         "sum" => {
             let [attribute, start] = args.bind(name, ["attribute", "start"])?;
             let mut sum = start.unwrap_or(Value::Int(0));
-            for item in &value.iterate(&meter)?.items {
+            for item in value.iterate(&meter)?.read()? {
                 let item = by_attribute(item, attribute.as_ref(), None, run)?;
                 sum = add(&sum, &item, &meter)?;
             }
@@ -137,7 +137,7 @@ fn join(value: &Value, args: Args, run: &Run<'_>) -> Result<Value> {
     let [between, attribute] = args.bind("join", ["d", "attribute"])?;
     let between = between.map(|between| show(&between, &run.meter)).transpose()?;
     let mut out = Builder::new(&run.meter)?;
-    for (number, item) in value.iterate(&run.meter)?.items.iter().enumerate() {
+    for (number, item) in value.iterate(&run.meter)?.read()?.iter().enumerate() {
         run.meter.spend(1)?;
         if let Some(between) = between.as_ref().filter(|_| number > 0) {
             out.push_text(between)?;
@@ -160,7 +160,7 @@ fn by_attribute(
         Some(Value::Text(path)) => path,
         Some(index) => return run.item(&found, index),
     };
-    for part in path.as_str().split('.') {
+    for part in path.read()?.split('.') {
         run.meter.spend(1)?;
         let key = match part.parse::<u32>() {
             Ok(index) if part.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -185,8 +185,8 @@ fn keyed(
 ) -> Result<Vec<(Value, Value)>> {
     let mut keyed = Vec::new();
     let paths = match attribute {
-        Some(Value::Text(text)) if text.as_str().contains(',') => text
-            .as_str()
+        Some(Value::Text(text)) if text.read()?.contains(',') => text
+            .read()?
             .split(',')
             .map(|part| Value::text(part, &run.meter))
             .collect::<Result<Vec<_>>>()?,
@@ -196,7 +196,7 @@ fn keyed(
         Value::Text(text) if !case_sensitive => Ok(Value::Text(text.map(str::to_lowercase)?)),
         key => Ok(key),
     };
-    for item in &value.iterate(&run.meter)?.items {
+    for item in value.iterate(&run.meter)?.read()? {
         let key = if paths.is_empty() {
             lower(by_attribute(item, attribute, None, run)?)?
         } else {
@@ -227,21 +227,19 @@ fn map(value: &Value, mut args: Args, run: &mut Run<'_>) -> Result<Value> {
         return Value::generator(items, &meter);
     }
     let source = value.iterate(&meter)?;
-    if args.positional.is_empty() && args.named.iter().any(|(name, _)| name.as_str() == "attribute")
-    {
-        let attribute = args.take_named("attribute");
-        let default = args.take_named("default");
+    if args.positional.is_empty() && args.place("attribute", &meter)?.is_some() {
+        let attribute = args.take_named("attribute", &meter)?;
+        let default = args.take_named("default", &meter)?;
         args.none("map")?;
-        for item in &source.items {
+        for item in source.read()? {
             items.push(by_attribute(item, attribute.as_ref(), default.as_ref(), run)?);
         }
         return Value::generator(items, &meter);
     }
     let filter = show(&required(args.shift(), "map")?, &meter)?;
-    for item in &source.items {
-        let args = args.clone();
-        meter.spend(1)?;
-        items.push(apply_filter(filter.as_str(), item, args, run)?);
+    for item in source.read()? {
+        meter.spend((1 + args.positional.len() + args.named.len()) as u64)?;
+        items.push(apply_filter(filter.read()?, item, args.clone(), run)?);
     }
     Value::generator(items, &meter)
 }
@@ -255,11 +253,11 @@ fn choose(name: &str, value: &Value, mut args: Args, run: &mut Run<'_>) -> Resul
     let wanted = name.starts_with("select");
     let test = args.shift().map(|test| show(&test, &meter)).transpose()?;
     let mut kept = Vec::new();
-    for item in &value.iterate(&meter)?.items {
+    for item in value.iterate(&meter)?.read()? {
         meter.spend(1)?;
         let tested = by_attribute(item, attribute.as_ref(), None, run)?;
         let holds = match &test {
-            Some(test) => apply_test(test.as_str(), &tested, &args, run)?,
+            Some(test) => apply_test(test.read()?, &tested, &args, run)?,
             None => tested.is_true(),
         };
         if holds == wanted {
@@ -275,7 +273,7 @@ fn group(value: &Value, args: Args, run: &Run<'_>) -> Result<Value> {
     let case_sensitive = flag(case.as_ref(), false);
     let attribute = required(attribute, "groupby")?;
     let mut keyed = Vec::new();
-    for item in &value.iterate(&run.meter)?.items {
+    for item in value.iterate(&run.meter)?.read()? {
         let key = by_attribute(item, Some(&attribute), default.as_ref(), run)?;
         let key = match key {
             Value::Text(text) if !case_sensitive => Value::Text(text.map(str::to_lowercase)?),
@@ -311,9 +309,8 @@ fn dictsort(value: &Value, args: Args, run: &Run<'_>) -> Result<Value> {
     let case_sensitive = flag(case.as_ref(), false);
     let by_value = match &by {
         None => false,
-        Some(Value::Text(text)) if matches!(text.as_str(), "key" | "value") => {
-            text.as_str() == "value"
-        }
+        Some(Value::Text(text)) if text.is("key")? => false,
+        Some(Value::Text(text)) if text.is("value")? => true,
         Some(_) => return Err(Error::value("You can only sort by either \"key\" or \"value\"")),
     };
     let Value::Dict(dict) = value else {
@@ -321,7 +318,7 @@ fn dictsort(value: &Value, args: Args, run: &Run<'_>) -> Result<Value> {
         return Err(Error::value(format!("'{}' object has no items", value.type_name())));
     };
     let mut keyed = Vec::new();
-    for (pair, (key, value)) in pairs(dict, run)?.into_iter().zip(&dict.entries) {
+    for (pair, (key, value)) in pairs(dict, run)?.into_iter().zip(dict.read()?) {
         let key = if by_value { value } else { key };
         let key = match key {
             Value::Text(text) if !case_sensitive => Value::Text(text.map(str::to_lowercase)?),
@@ -341,8 +338,8 @@ fn cut(name: &str, value: &Value, args: Args, run: &Run<'_>) -> Result<Value> {
         return Err(Error::value("integer division or modulo by zero"));
     }
     let fill = fill.filter(|fill| !matches!(fill, Value::None));
-    let items = &value.iterate(&run.meter)?.items;
-    run.meter.spend(items.len() as u64)?;
+    let items = value.iterate(&run.meter)?;
+    let items = items.read()?;
     let mut parts = Vec::new();
     if name == "batch" {
         if fill.is_some() {
@@ -360,7 +357,7 @@ fn cut(name: &str, value: &Value, args: Args, run: &Run<'_>) -> Result<Value> {
     } else {
         run.meter.spend(count as u64)?;
         let (each, more) = (items.len() / count, items.len() % count);
-        let mut rest = items.as_slice();
+        let mut rest = items;
         for number in 0..count {
             let (part, after) =
                 rest.split_at_checked(each + usize::from(number < more)).unwrap_or((rest, &[]));

@@ -6,8 +6,9 @@ use std::rc::Rc;
 
 use super::{Args, flag, format, required, size, splits};
 use crate::error::{Error, Result};
+use crate::meter::Held;
 use crate::run::Run;
-use crate::value::{Builder, SeqKind, Text, Value};
+use crate::value::{Builder, Seq, SeqKind, Text, Value};
 
 /// The methods of `str`. Unsupported ones fail when they are called.
 pub(super) const METHODS: &[&str] = &[
@@ -81,8 +82,7 @@ pub(super) fn trim(text: &str) -> &str {
 #[expect(clippy::too_many_lines, reason = "a table of methods")]
 pub(super) fn call(text: &Text, name: &str, args: Args, run: &mut Run<'_>) -> Result<Value> {
     let meter = Rc::clone(&run.meter);
-    let whole = text.as_str();
-    meter.walk(whole.len())?;
+    let whole = text.read()?;
     let takes_names = matches!(name, "split" | "rsplit" | "splitlines" | "format");
     if !takes_names && !args.named.is_empty() {
         return Err(Error::value(format!("str.{name}() takes no keyword arguments")));
@@ -132,25 +132,38 @@ pub(super) fn call(text: &Text, name: &str, args: Args, run: &mut Run<'_>) -> Re
         }
         "split" | "rsplit" => {
             let [separator, most] = args.bind(name, ["sep", "maxsplit"])?;
-            let ranges = match &separator {
-                None | Some(Value::None) => words(whole, splits(most.as_ref())?, name == "rsplit"),
+            let most = splits(most.as_ref())?.unwrap_or(usize::MAX);
+            let from_right = name == "rsplit";
+            let mut items = match &separator {
+                None | Some(Value::None) => parts(text, words(whole, most, from_right), run)?,
                 Some(separator) => {
                     let separator = text_of(separator)?;
-                    pieces(whole, separator.as_str(), splits(most.as_ref())?, name == "rsplit")?
+                    let separator = separator.read()?;
+                    if separator.is_empty() {
+                        return Err(Error::value("empty separator"));
+                    }
+                    if from_right {
+                        parts(text, pieces_from_right(whole, separator, most), run)?
+                    } else {
+                        parts(text, pieces(whole, separator, most), run)?
+                    }
                 }
             };
-            parts(text, ranges, SeqKind::List, run)?
+            if from_right {
+                items.reverse();
+            }
+            Value::list(items, &meter)?
         }
         "splitlines" => {
             let [keep] = args.bind(name, ["keepends"])?;
             if flag(keep.as_ref(), false) {
                 return Err(Error::unsupported("splitlines(keepends) is not supported"));
             }
-            parts(text, lines(whole), SeqKind::List, run)?
+            Value::list(parts(text, lines(whole), run)?, &meter)?
         }
         "partition" | "rpartition" => {
             let separator = text_of(&args.one(name)?)?;
-            let separator = separator.as_str();
+            let separator = separator.read()?;
             if separator.is_empty() {
                 return Err(Error::value("empty separator"));
             }
@@ -162,27 +175,25 @@ pub(super) fn call(text: &Text, name: &str, args: Args, run: &mut Run<'_>) -> Re
                 None if last => vec![0..0, 0..0, 0..all],
                 None => vec![0..all, all..all, all..all],
             };
-            parts(text, ranges, SeqKind::Tuple, run)?
+            Value::seq(SeqKind::Tuple, parts(text, ranges, run)?, &meter)?
         }
         "startswith" | "endswith" => {
             let [what, start, end] = args.bind(name, ["prefix", "start", "end"])?;
             let part = window(text, start.as_ref(), end.as_ref(), run)?;
             let affixes = match required(what, name)? {
-                Value::Seq(seq) if seq.kind == SeqKind::Tuple => {
-                    meter.spend(seq.items.len() as u64)?;
-                    seq.items.clone()
-                }
-                other => vec![other],
+                Value::Seq(seq) if seq.kind == SeqKind::Tuple => seq,
+                other => Seq::new(SeqKind::Tuple, vec![other], &meter)?,
             };
+            let part = part.read()?;
             let mut found = false;
-            for affix in &affixes {
+            for affix in affixes.read()? {
                 let affix = text_of(affix)?;
-                meter.walk(affix.as_str().len().min(part.as_str().len()))?;
+                let affix = affix.read()?;
                 found = found
                     || if name == "startswith" {
-                        part.as_str().starts_with(affix.as_str())
+                        part.starts_with(affix)
                     } else {
-                        part.as_str().ends_with(affix.as_str())
+                        part.ends_with(affix)
                     };
             }
             Value::Bool(found)
@@ -193,11 +204,11 @@ pub(super) fn call(text: &Text, name: &str, args: Args, run: &mut Run<'_>) -> Re
             let old = text_of(&required(old, name)?)?;
             let new = text_of(&required(new, name)?)?;
             let new = if text.is_safe() { new.escaped()? } else { new };
-            Value::Text(replace(text, old.as_str(), &new, splits(count.as_ref())?)?)
+            Value::Text(replace(text, old.read()?, &new, splits(count.as_ref())?)?)
         }
         "join" => {
             let mut out = Builder::new(&meter)?;
-            for (number, item) in args.one(name)?.iterate(&meter)?.items.iter().enumerate() {
+            for (number, item) in args.one(name)?.iterate(&meter)?.read()?.iter().enumerate() {
                 meter.spend(1)?;
                 if number > 0 {
                     out.push_text(text)?;
@@ -217,7 +228,7 @@ pub(super) fn call(text: &Text, name: &str, args: Args, run: &mut Run<'_>) -> Re
         }
         "removeprefix" | "removesuffix" => {
             let affix = text_of(&args.one(name)?)?;
-            let affix = affix.as_str();
+            let affix = affix.read()?;
             Value::Text(text.part(|whole| {
                 let cut = if name == "removeprefix" {
                     whole.strip_prefix(affix)
@@ -234,7 +245,7 @@ pub(super) fn call(text: &Text, name: &str, args: Args, run: &mut Run<'_>) -> Re
                 None => ' ',
                 Some(fill) => {
                     let fill = text_of(fill)?;
-                    let mut chars = fill.as_str().chars();
+                    let mut chars = fill.read()?.chars();
                     match (chars.next(), chars.next()) {
                         (Some(c), None) => c,
                         _ => {
@@ -312,8 +323,9 @@ pub(super) fn strip(text: &Text, chars: Option<&Value>, left: bool, right: bool)
         None | Some(Value::None) => None,
         Some(chars) => {
             let chars = text_of(chars)?;
-            text.meter().spend((chars.as_str().len() / 4) as u64)?;
-            Some(chars.as_str().chars().collect::<BTreeSet<_>>())
+            text.meter().spend((chars.len() / 4) as u64)?;
+            let _room = Held::new(text.meter(), chars.len().saturating_mul(size_of::<char>()))?;
+            Some(chars.read()?.chars().collect::<BTreeSet<_>>())
         }
     };
     let drops = |c: char| set.as_ref().map_or_else(|| is_space(c), |set| set.contains(&c));
@@ -323,74 +335,66 @@ pub(super) fn strip(text: &Text, chars: Option<&Value>, left: bool, right: bool)
     })
 }
 
-/// Returns the ranges of words between whitespace.
-fn words(whole: &str, most: Option<usize>, from_right: bool) -> Vec<Range<usize>> {
-    let offset = |part: &str| part.as_ptr() as usize - whole.as_ptr() as usize;
-    let mut ranges = Vec::new();
-    let mut rest = trim(whole);
-    if most.is_some() {
-        // The rest keeps the whitespace on its other side.
-        rest = if from_right {
-            whole.trim_end_matches(is_space)
-        } else {
-            whole.trim_start_matches(is_space)
-        };
-    }
-    while !rest.is_empty() {
-        let last = most.is_some_and(|most| ranges.len() >= most);
-        let cut = if from_right { rest.rfind(is_space) } else { rest.find(is_space) };
-        let Some(cut) = cut.filter(|_| !last) else {
-            let start = offset(rest);
-            ranges.push(start..start + rest.len());
-            break;
-        };
-        let (before, after) = rest.split_at(cut);
-        if from_right {
-            let word = after.trim_start_matches(is_space);
-            let start = offset(word);
-            ranges.push(start..start + word.len());
-            rest = before.trim_end_matches(is_space);
-        } else {
-            let start = offset(before);
-            ranges.push(start..start + before.len());
-            rest = after.trim_start_matches(is_space);
+/// Returns the ranges of words between whitespace, in reverse order if `from_right`.
+fn words(whole: &str, most: usize, from_right: bool) -> impl Iterator<Item = Range<usize>> {
+    // With a limit, the rest keeps the whitespace on its other side.
+    let mut rest = if most == usize::MAX {
+        trim(whole)
+    } else if from_right {
+        whole.trim_end_matches(is_space)
+    } else {
+        whole.trim_start_matches(is_space)
+    };
+    let mut count = 0;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
         }
-    }
-    if from_right {
-        ranges.reverse();
-    }
-    ranges
+        let cut = if from_right { rest.rfind(is_space) } else { rest.find(is_space) };
+        let word = match cut.filter(|_| count < most) {
+            None => std::mem::take(&mut rest),
+            Some(cut) => {
+                let (before, after) = rest.split_at(cut);
+                if from_right {
+                    rest = before.trim_end_matches(is_space);
+                    after.trim_start_matches(is_space)
+                } else {
+                    rest = after.trim_start_matches(is_space);
+                    before
+                }
+            }
+        };
+        count += 1;
+        let start = word.as_ptr() as usize - whole.as_ptr() as usize;
+        Some(start..start + word.len())
+    })
 }
 
 /// Returns the ranges between separators.
-fn pieces(
+fn pieces(whole: &str, separator: &str, most: usize) -> impl Iterator<Item = Range<usize>> {
+    let mut start = 0;
+    let found = whole.match_indices(separator).take(most).map(|(at, _)| (at, at + separator.len()));
+    found.chain([(whole.len(), whole.len())]).map(move |(at, after)| {
+        let piece = start..at;
+        start = after;
+        piece
+    })
+}
+
+/// Returns the ranges between separators, in reverse order.
+fn pieces_from_right(
     whole: &str,
     separator: &str,
-    most: Option<usize>,
-    from_right: bool,
-) -> Result<Vec<Range<usize>>> {
-    if separator.is_empty() {
-        return Err(Error::value("empty separator"));
-    }
-    let most = most.unwrap_or(usize::MAX);
-    let mut ranges = Vec::new();
-    if from_right {
-        let mut end = whole.len();
-        for (at, _) in whole.rmatch_indices(separator).take(most) {
-            ranges.push(at + separator.len()..end);
-            end = at;
-        }
-        ranges.push(0..end);
-        ranges.reverse();
-    } else {
-        let mut start = 0;
-        for (at, _) in whole.match_indices(separator).take(most) {
-            ranges.push(start..at);
-            start = at + separator.len();
-        }
-        ranges.push(start..whole.len());
-    }
-    Ok(ranges)
+    most: usize,
+) -> impl Iterator<Item = Range<usize>> {
+    let mut end = whole.len();
+    let found =
+        whole.rmatch_indices(separator).take(most).map(|(at, _)| (at, at + separator.len()));
+    found.chain([(0, 0)]).map(move |(at, after)| {
+        let piece = after..end;
+        end = at;
+        piece
+    })
 }
 
 /// Returns `true` for Python's line breaks.
@@ -407,33 +411,36 @@ pub(super) fn ends_with_break(text: &str) -> bool {
 }
 
 /// Returns the ranges of lines, without line breaks.
-pub(super) fn lines(whole: &str) -> Vec<Range<usize>> {
-    let mut ranges = Vec::new();
+pub(super) fn lines(whole: &str) -> impl Iterator<Item = Range<usize>> {
     let mut start = 0;
-    let mut chars = whole.char_indices().peekable();
-    while let Some((at, c)) = chars.next() {
-        if !is_break(c) {
-            continue;
-        }
-        ranges.push(start..at);
-        start = at + c.len_utf8();
-        if c == '\r' && chars.next_if(|(_, next)| *next == '\n').is_some() {
+    std::iter::from_fn(move || {
+        let rest = whole.get(start..).filter(|rest| !rest.is_empty())?;
+        let Some((length, found)) = rest.char_indices().find(|(_, c)| is_break(*c)) else {
+            let line = start..whole.len();
+            start = whole.len();
+            return Some(line);
+        };
+        let line = start..start + length;
+        start = line.end + found.len_utf8();
+        if found == '\r' && whole.get(start..).is_some_and(|rest| rest.starts_with('\n')) {
             start += 1;
         }
-    }
-    if start < whole.len() {
-        ranges.push(start..whole.len());
-    }
-    ranges
+        Some(line)
+    })
 }
 
-fn parts(text: &Text, ranges: Vec<Range<usize>>, kind: SeqKind, run: &Run<'_>) -> Result<Value> {
+/// Returns the parts of a text.
+fn parts(
+    text: &Text,
+    ranges: impl IntoIterator<Item = Range<usize>>,
+    run: &Run<'_>,
+) -> Result<Vec<Value>> {
     let mut items = Vec::new();
     for range in ranges {
         run.meter.spend(1)?;
         items.push(Value::Text(text.slice(range)?));
     }
-    Value::seq(kind, items, &run.meter)
+    Ok(items)
 }
 
 /// Returns the byte range between two positions in characters.
@@ -455,7 +462,7 @@ fn search(text: &Text, name: &str, args: Args, run: &Run<'_>) -> Result<Value> {
     let [what, start, end] = args.bind(name, ["sub", "start", "end"])?;
     let what = text_of(&required(what, name)?)?;
     let part = window(text, start.as_ref(), end.as_ref(), run)?;
-    let (part, what) = (part.as_str(), what.as_str());
+    let (part, what) = (part.read()?, what.read()?);
     if name == "count" {
         let count =
             if what.is_empty() { part.chars().count() + 1 } else { part.matches(what).count() };
@@ -471,7 +478,7 @@ fn search(text: &Text, name: &str, args: Args, run: &Run<'_>) -> Result<Value> {
     let before = part.get(..at).unwrap_or_default().chars().count();
     let first = match start.as_ref().and_then(Value::as_int) {
         None => 0,
-        Some(start) if start < 0 => (text.as_str().chars().count() as i128 + start).max(0),
+        Some(start) if start < 0 => (text.read()?.chars().count() as i128 + start).max(0),
         Some(start) => start,
     };
     Ok(Value::Int(first + before as i128))
@@ -479,9 +486,8 @@ fn search(text: &Text, name: &str, args: Args, run: &Run<'_>) -> Result<Value> {
 
 /// Returns Python's `str.replace`.
 pub(super) fn replace(text: &Text, old: &str, new: &Text, most: Option<usize>) -> Result<Text> {
-    let whole = text.as_str();
+    let whole = text.read()?;
     let most = most.unwrap_or(usize::MAX);
-    text.meter().walk(whole.len())?;
     let mut out = Builder::new(text.meter())?;
     let mut done = 0;
     for (at, found) in whole.match_indices(old).take(most) {
@@ -496,7 +502,7 @@ pub(super) fn replace(text: &Text, old: &str, new: &Text, most: Option<usize>) -
 
 /// Pads a text to a width.
 pub(super) fn justify(text: &Text, width: usize, fill: char, side: Side) -> Result<Text> {
-    let more = width.saturating_sub(text.as_str().chars().count());
+    let more = width.saturating_sub(text.read()?.chars().count());
     let left = match side {
         Side::Left => more,
         Side::Right => 0,

@@ -20,8 +20,8 @@ impl<'t> Run<'t> {
             match arg {
                 CallArg::Pos(value) => out.positional.push(self.eval(value, scope)?),
                 CallArg::Kwarg(name, value) => {
-                    self.meter.spend((out.named.len() / 8) as u64)?;
-                    if out.named.iter().any(|(known, _)| known.as_str() == *name) {
+                    if out.place(name, &self.meter)?.is_some() {
+                        let name = clipped(name);
                         return Err(Error::value(format!("keyword argument repeated: {name}")));
                     }
                     let value = self.eval(value, scope)?;
@@ -29,16 +29,16 @@ impl<'t> Run<'t> {
                 }
                 CallArg::PosSplat(values) => {
                     let values = self.eval(values, scope)?.iterate(&self.meter)?;
-                    self.meter.spend(values.items.len() as u64)?;
-                    room.grow(values.items.len().saturating_mul(size_of::<Value>()))?;
-                    out.positional.extend(values.items.iter().cloned());
+                    self.meter.spend(values.len() as u64)?;
+                    room.grow(values.len().saturating_mul(size_of::<Value>()))?;
+                    out.positional.extend(values.read()?.iter().cloned());
                 }
                 CallArg::KwargSplat(values) => match self.eval(values, scope)? {
                     Value::Dict(dict) => {
-                        let count = dict.entries.len();
+                        let count = dict.len();
                         self.meter.spend(count as u64)?;
                         room.grow(count.saturating_mul(size_of::<(Text, Value)>()))?;
-                        for (key, value) in &dict.entries {
+                        for (key, value) in dict.read()? {
                             let Value::Text(key) = key else {
                                 return Err(Error::value("keywords must be strings"));
                             };
@@ -87,7 +87,7 @@ impl<'t> Run<'t> {
         let (declaration, implicit) = (entry.declaration, entry.implicit);
         let scope = Scope::within(&entry.scope)?;
         let name = declaration.name;
-        let caller = args.take_named("caller");
+        let caller = args.take_named("caller", &self.meter)?;
         if let Some(caller) = caller {
             if !implicit.caller {
                 return Err(Error::value(format!(
@@ -101,11 +101,10 @@ impl<'t> Run<'t> {
         let given = args.positional.len();
         let count = declaration.args.len();
         let without_default = count.saturating_sub(declaration.defaults.len());
-        let mut positional = args.positional.into_iter();
+        let mut positional = std::mem::take(&mut args.positional).into_iter();
         for (index, target) in declaration.args.iter().enumerate() {
             let Expr::Var(variable) = target else { continue };
-            self.meter.spend((args.named.len() / 8) as u64)?;
-            let named = args.named.iter().position(|(known, _)| known.as_str() == variable.id);
+            let named = args.place(variable.id, &self.meter)?;
             let value = match (positional.next(), named) {
                 (Some(_), Some(_)) => {
                     return Err(Error::value(format!(
@@ -134,7 +133,7 @@ impl<'t> Run<'t> {
         } else if let Some((key, _)) = args.named.first() {
             return Err(Error::value(format!(
                 "macro '{name}' takes no keyword argument '{}'",
-                key.as_str()
+                key.clipped()
             )));
         }
         let rest: Vec<_> = positional.collect();

@@ -94,7 +94,7 @@ impl<'t> Run<'t> {
     }
 
     fn variable(&mut self, name: &str, scope: &Rc<Scope<'t>>) -> Result<Value> {
-        if let Some(value) = scope.get(name) {
+        if let Some(value) = scope.get(name)? {
             return Ok(value);
         }
         if let Some((_, value)) = self.context.iter().find(|(known, _)| known == name) {
@@ -115,6 +115,7 @@ impl<'t> Run<'t> {
             let range = span.start_offset as usize..span.end_offset as usize;
             let source = self.source.get(range).unwrap_or_default();
             // Python has other escapes than the parser.
+            self.meter.walk(source.len())?;
             if source.contains('\\')
                 && let Some(text) = crate::source::python_text(source)
             {
@@ -280,13 +281,12 @@ impl Run<'_> {
     /// Evaluates `object.name`: Python's attribute, otherwise the item.
     pub(crate) fn attribute(&self, object: &Value, name: &str) -> Result<Value> {
         object.defined()?;
-        self.look_up(object)?;
+        self.meter.walk(name.len())?;
         if let Some(value) = self.python_attribute(object, name)? {
             return Ok(value);
         }
         if let Value::Dict(dict) = object {
-            self.meter.spend((dict.entries.len() / 8) as u64)?;
-            if let Some(value) = dict.get_str(name) {
+            if let Some(value) = dict.get_str(name)? {
                 return Ok(value.clone());
             }
         }
@@ -297,19 +297,18 @@ impl Run<'_> {
     pub(crate) fn item(&self, object: &Value, key: &Value) -> Result<Value> {
         object.defined()?;
         let found = match object {
-            Value::Dict(dict) => dict.get(key, &self.meter)?.cloned(),
+            Value::Dict(dict) => dict.get(key)?.cloned(),
             Value::Seq(seq)
                 if matches!(seq.kind, SeqKind::List | SeqKind::Tuple | SeqKind::Group) =>
             {
-                position(key, seq.items.len()).and_then(|index| seq.items.get(index).cloned())
+                position(key, seq.len()).and_then(|index| seq.get(index).cloned())
             }
             Value::Range(span) => position(key, span.len()).map(|index| span.get(index)),
             Value::Text(text) if key.as_int().is_some() => {
-                let length = text.as_str().chars().count();
-                self.meter.walk(text.as_str().len())?;
-                match position(key, length) {
+                let whole = text.read()?;
+                match position(key, whole.chars().count()) {
                     Some(index) => {
-                        let mut places = text.as_str().char_indices().skip(index);
+                        let mut places = whole.char_indices().skip(index);
                         let Some((start, c)) = places.next() else { return Ok(Value::None) };
                         Some(Value::Text(text.slice(start..start + c.len_utf8())?))
                     }
@@ -323,22 +322,14 @@ impl Run<'_> {
         }
         let Value::Text(name) = key else {
             let shown = crate::value::show(key, &self.meter)?;
-            let (object, key) = (type_of(object), clipped(shown.as_str()));
+            let (object, key) = (type_of(object), shown.clipped());
             return Value::undefined(format!("{object} object has no element {key}"), &self.meter);
         };
-        let name = name.as_str();
-        self.look_up(object)?;
+        let name = name.read()?;
         match self.python_attribute(object, name)? {
             Some(found) => Ok(found),
             None => self.no_attribute(object, name),
         }
-    }
-
-    /// Counts the steps of a lookup in a namespace.
-    fn look_up(&self, object: &Value) -> Result<()> {
-        let Value::Namespace(number) = object else { return Ok(()) };
-        let count = self.namespaces.get(*number).map_or(0, |it| it.entries.len());
-        self.meter.spend((count / 8) as u64)
     }
 
     fn no_attribute(&self, object: &Value, name: &str) -> Result<Value> {
@@ -360,9 +351,7 @@ impl Run<'_> {
         match object {
             Value::Namespace(number) => {
                 let Some(namespace) = self.namespaces.get(*number) else { return Ok(None) };
-                let mut entries = namespace.entries.iter();
-                let found = entries.find(|(known, _)| known.as_str() == name);
-                return Ok(found.map(|(_, value)| value.clone()));
+                return Ok(namespace.get(name)?.cloned());
             }
             Value::Loop(each) => {
                 if let Some(value) = each.attribute(name, &self.meter)? {
@@ -370,12 +359,12 @@ impl Run<'_> {
                 }
             }
             Value::Cycler(cycler) if name == "current" => {
-                return Ok(cycler.items.items.get(cycler.at.get()).cloned());
+                return Ok(cycler.items.get(cycler.at.get()).cloned());
             }
             Value::Seq(seq) if seq.kind == SeqKind::Group => {
                 let index = ["grouper", "list"].iter().position(|known| *known == name);
                 if let Some(index) = index {
-                    return Ok(seq.items.get(index).cloned());
+                    return Ok(seq.get(index).cloned());
                 }
             }
             _ => {}
@@ -398,19 +387,35 @@ impl Run<'_> {
         }
         match object {
             Value::Text(text) => {
-                let whole = text.as_str();
-                self.meter.walk(whole.len())?;
-                let places: Vec<usize> =
-                    whole.char_indices().map(|(at, _)| at).chain([whole.len()]).collect();
-                let at = |index: usize| places.get(index).copied().unwrap_or(whole.len());
-                let (from, to) = range(start, stop, stride, places.len() - 1);
+                let whole = text.read()?;
+                let length = whole.chars().count();
                 if stride == 1 {
-                    return Ok(Value::Text(text.slice(at(from)..at(to.max(from)))?));
+                    let (from, to) = range(start, stop, length);
+                    let mut places = whole.char_indices().map(|(at, _)| at).skip(from);
+                    let from_byte = places.next().unwrap_or(whole.len());
+                    let to_byte = match to.checked_sub(from + 1) {
+                        None => from_byte,
+                        Some(more) => places.nth(more).unwrap_or(whole.len()),
+                    };
+                    return Ok(Value::Text(text.slice(from_byte..to_byte)?));
                 }
                 let mut out = crate::value::Builder::new(&self.meter)?;
-                for index in indices(start, stop, stride, places.len() - 1) {
-                    self.meter.spend(1)?;
-                    out.push_slice(text, at(index)..at(index + 1))?;
+                let mut wanted = indices(start, stop, stride, length).peekable();
+                let mut push = |index: usize, (at, c): (usize, char)| {
+                    if wanted.next_if_eq(&index).is_some() {
+                        out.push_slice(text, at..at + c.len_utf8())?;
+                    }
+                    Ok(())
+                };
+                // In the direction of the stride, so that no list of positions is needed.
+                if stride > 0 {
+                    for (index, place) in whole.char_indices().enumerate() {
+                        push(index, place)?;
+                    }
+                } else {
+                    for (index, place) in whole.char_indices().rev().enumerate() {
+                        push(length - 1 - index, place)?;
+                    }
                 }
                 Ok(Value::Text(out.finish_like(text)))
             }
@@ -419,15 +424,16 @@ impl Run<'_> {
             {
                 let kind = if seq.kind == SeqKind::List { SeqKind::List } else { SeqKind::Tuple };
                 let mut items = Vec::new();
-                for index in indices(start, stop, stride, seq.items.len()) {
+                for index in indices(start, stop, stride, seq.len()) {
                     self.meter.spend(1)?;
-                    items.extend(seq.items.get(index).cloned());
+                    items.extend(seq.get(index).cloned());
                 }
                 Value::seq(kind, items, &self.meter)
             }
             Value::Range(span) => {
-                let items = indices(start, stop, stride, span.len()).map(|index| span.get(index));
-                Value::list(items.collect(), &self.meter)
+                let items: Vec<_> =
+                    indices(start, stop, stride, span.len()).map(|index| span.get(index)).collect();
+                Value::list(items, &self.meter)
             }
             _ => Err(Error::value(format!("'{}' object is not subscriptable", object.type_name()))),
         }
@@ -449,12 +455,30 @@ fn position(key: &Value, length: usize) -> Option<usize> {
     usize::try_from(index).ok().filter(|index| *index < length)
 }
 
-/// Returns the bounds of a slice with a positive stride.
-fn range(start: Option<i128>, stop: Option<i128>, stride: i128, length: usize) -> (usize, usize) {
-    let mut places = indices(start, stop, stride.max(1), length);
-    match places.next() {
-        Some(first) => (first, places.last().unwrap_or(first) + 1),
-        None => (0, 0),
+/// Returns the bounds of a slice with stride 1; equal if it is empty.
+fn range(start: Option<i128>, stop: Option<i128>, length: usize) -> (usize, usize) {
+    let (first, stop) = bounds(start, stop, 1, length);
+    let index = |at: i128| usize::try_from(at).unwrap_or(0);
+    (index(first), index(stop.max(first)))
+}
+
+/// Returns the first index of a Python slice and the index at which it ends.
+fn bounds(start: Option<i128>, stop: Option<i128>, stride: i128, length: usize) -> (i128, i128) {
+    let size = length as i128;
+    let clamp = |index: i128, low: i128, high: i128| {
+        let index = if index < 0 { index.saturating_add(size) } else { index };
+        index.clamp(low, high)
+    };
+    if stride > 0 {
+        (
+            start.map_or(0, |start| clamp(start, 0, size)),
+            stop.map_or(size, |stop| clamp(stop, 0, size)),
+        )
+    } else {
+        (
+            start.map_or(size - 1, |start| clamp(start, -1, size - 1)),
+            stop.map_or(-1, |stop| clamp(stop, -1, size - 1)),
+        )
     }
 }
 
@@ -465,22 +489,7 @@ fn indices(
     stride: i128,
     length: usize,
 ) -> impl Iterator<Item = usize> {
-    let size = length as i128;
-    let clamp = |index: i128, low: i128, high: i128| {
-        let index = if index < 0 { index.saturating_add(size) } else { index };
-        index.clamp(low, high)
-    };
-    let (mut at, stop) = if stride > 0 {
-        (
-            start.map_or(0, |start| clamp(start, 0, size)),
-            stop.map_or(size, |stop| clamp(stop, 0, size)),
-        )
-    } else {
-        (
-            start.map_or(size - 1, |start| clamp(start, -1, size - 1)),
-            stop.map_or(-1, |stop| clamp(stop, -1, size - 1)),
-        )
-    };
+    let (mut at, stop) = bounds(start, stop, stride, length);
     std::iter::from_fn(move || {
         let more = if stride > 0 { at < stop } else { at > stop };
         let found = more.then(|| usize::try_from(at).ok()).flatten()?;

@@ -311,7 +311,7 @@ impl<'t> Run<'t> {
         let mut items = values.iterate(&self.meter)?;
         if let Some(filter) = &each.filter_expr {
             let mut kept = Vec::new();
-            for item in &items.items {
+            for item in items.read()? {
                 let inner = Scope::within(scope)?;
                 self.assign(&each.target, item.clone(), &inner)?;
                 self.meter.spend(1)?;
@@ -325,7 +325,7 @@ impl<'t> Run<'t> {
         let done = self.run_iterations(each, &state, scope, out);
         state.end();
         done?;
-        if items.items.is_empty() {
+        if items.is_empty() {
             return self.exec(&each.else_body, scope, out);
         }
         Ok(Flow::Next)
@@ -338,7 +338,7 @@ impl<'t> Run<'t> {
         scope: &Rc<Scope<'t>>,
         out: &mut Builder,
     ) -> Result<()> {
-        for (index, item) in state.items.items.iter().enumerate() {
+        for (index, item) in state.items.read()?.iter().enumerate() {
             self.meter.spend(1)?;
             state.index.set(index);
             let inner = Scope::within(scope)?;
@@ -361,20 +361,12 @@ impl<'t> Run<'t> {
                     return Err(Error::value("cannot assign attribute on non-namespace object"));
                 };
                 if let Some(namespace) = self.namespaces.get_mut(number) {
-                    self.meter.spend((namespace.entries.len() / 8) as u64)?;
-                    let mut entries = namespace.entries.iter_mut();
-                    let known = entries.find(|(name, _)| name.as_str() == attribute.name);
-                    if let Some((_, old)) = known {
-                        *old = value;
-                    } else {
-                        let name = Text::new(attribute.name, Mark::TEMPLATE, &self.meter)?;
-                        namespace.push(name, value)?;
-                    }
+                    namespace.set(attribute.name, value)?;
                 }
             }
             Expr::List(targets) => {
                 let items = value.iterate(&self.meter)?;
-                let (expected, found) = (targets.items.len(), items.items.len());
+                let (expected, found) = (targets.items.len(), items.len());
                 if found < expected {
                     return Err(Error::value(format!(
                         "not enough values to unpack (expected {expected}, got {found})"
@@ -385,7 +377,7 @@ impl<'t> Run<'t> {
                         "too many values to unpack (expected {expected})"
                     )));
                 }
-                for (target, item) in targets.items.iter().zip(&items.items) {
+                for (target, item) in targets.items.iter().zip(items.read()?) {
                     self.assign(target, item.clone(), scope)?;
                 }
             }
@@ -403,6 +395,8 @@ impl<'t> Run<'t> {
 /// Bytes of a scope, and of the first B-tree node of its variables, which has room for 11.
 const SCOPE: usize = 128;
 const FIRST: usize = 11 * ENTRY;
+/// The comparisons of names, in bytes of a name, that a lookup makes.
+const DEPTH: usize = 2;
 /// Bytes of a variable.
 const ENTRY: usize = size_of::<(&str, Value)>();
 
@@ -430,6 +424,7 @@ impl<'t> Scope<'t> {
     }
 
     pub(crate) fn set(&self, name: &'t str, value: Value) -> Result<()> {
+        self.held.borrow().meter().walk(name.len().saturating_mul(DEPTH))?;
         let mut variables = self.variables.borrow_mut();
         if let Some(old) = variables.get_mut(name) {
             *old = value;
@@ -442,13 +437,18 @@ impl<'t> Scope<'t> {
         Ok(())
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<Value> {
+    pub(crate) fn get(&self, name: &str) -> Result<Option<Value>> {
+        let meter = Rc::clone(self.held.borrow().meter());
         let mut scope = self;
         loop {
+            meter.walk(name.len().saturating_mul(DEPTH))?;
             if let Some(value) = scope.variables.borrow().get(name) {
-                return Some(value.clone());
+                return Ok(Some(value.clone()));
             }
-            scope = scope.around.as_deref()?;
+            match scope.around.as_deref() {
+                Some(around) => scope = around,
+                None => return Ok(None),
+            }
         }
     }
 }
@@ -456,7 +456,7 @@ impl<'t> Scope<'t> {
 /// The attributes of a namespace, in order.
 #[derive(Debug)]
 pub(crate) struct Namespace {
-    pub(crate) entries: Vec<(Text, Value)>,
+    entries: Vec<(Text, Value)>,
     held: Held,
 }
 
@@ -467,9 +467,31 @@ impl Namespace {
         Ok(Self { entries, held: Held::new(meter, bytes)? })
     }
 
-    /// Adds a new attribute.
-    pub(crate) fn push(&mut self, name: Text, value: Value) -> Result<()> {
+    /// Returns the index of an attribute.
+    fn place(&self, name: &str) -> Result<Option<usize>> {
+        self.held.meter().spend((self.entries.len() / 8) as u64)?;
+        for (index, (known, _)) in self.entries.iter().enumerate() {
+            if known.is(name)? {
+                return Ok(Some(index));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Result<Option<&Value>> {
+        let place = self.place(name)?;
+        Ok(place.and_then(|place| self.entries.get(place)).map(|(_, value)| value))
+    }
+
+    /// Sets an attribute.
+    fn set(&mut self, name: &str, value: Value) -> Result<()> {
+        let place = self.place(name)?;
+        if let Some((_, old)) = place.and_then(|place| self.entries.get_mut(place)) {
+            *old = value;
+            return Ok(());
+        }
         self.held.hold(2 * size_of::<(Text, Value)>())?;
+        let name = Text::new(name, Mark::TEMPLATE, self.held.meter())?;
         self.entries.push((name, value));
         Ok(())
     }

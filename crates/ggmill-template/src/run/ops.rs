@@ -38,19 +38,16 @@ pub(crate) fn compare(sign: Sign, left: &Value, right: &Value, meter: &Meter) ->
 pub(crate) fn contains(container: &Value, value: &Value, meter: &Rc<Meter>) -> Result<bool> {
     match container {
         Value::Text(text) => match value {
-            Value::Text(part) => {
-                meter.walk(text.as_str().len())?;
-                Ok(text.as_str().contains(part.as_str()))
-            }
+            Value::Text(part) => Ok(text.read()?.contains(part.read()?)),
             Value::Undefined(missing) => Err(missing.error()),
             _ => Err(Error::value(format!(
                 "'in <string>' requires string as left operand, not {}",
                 value.type_name()
             ))),
         },
-        Value::Dict(dict) => Ok(dict.get(value, meter)?.is_some()),
+        Value::Dict(dict) => Ok(dict.get(value)?.is_some()),
         Value::Range(_) | Value::Seq(_) | Value::Undefined(_) | Value::Generator(_) => {
-            for item in &container.iterate(meter)?.items {
+            for item in container.iterate(meter)?.read()? {
                 if equal(item, value, meter)? {
                     return Ok(true);
                 }
@@ -104,9 +101,9 @@ pub(crate) fn add(left: &Value, right: &Value, meter: &Rc<Meter>) -> Result<Valu
                 return Err(refused("+", left, right));
             }
             let kind = if lists { SeqKind::List } else { SeqKind::Tuple };
-            meter.spend((first.items.len() + second.items.len()) as u64)?;
-            let mut items = Vec::with_capacity(first.items.len() + second.items.len());
-            items.extend(first.items.iter().chain(&second.items).cloned());
+            let (first, second) = (first.read()?, second.read()?);
+            let mut items = Vec::with_capacity(first.len() + second.len());
+            items.extend(first.iter().chain(second).cloned());
             Value::seq(kind, items, meter)
         }
         _ => arithmetic(BinOpKind::Add, left, right),
@@ -132,7 +129,7 @@ pub(crate) fn multiply(left: &Value, right: &Value, meter: &Rc<Meter>) -> Result
     match object {
         Value::Text(text) => {
             let mut out = Builder::new(meter)?;
-            if !text.as_str().is_empty() {
+            if !text.is_empty() {
                 for _ in 0..count {
                     meter.spend(1)?;
                     out.push_text(text)?;
@@ -141,12 +138,13 @@ pub(crate) fn multiply(left: &Value, right: &Value, meter: &Rc<Meter>) -> Result
             Ok(Value::Text(out.finish_like(text)))
         }
         Value::Seq(seq) if matches!(seq.kind, SeqKind::List | SeqKind::Tuple) => {
-            let count = if seq.items.is_empty() { 0 } else { count };
-            let length = seq.items.len().saturating_mul(count);
+            let count = if seq.is_empty() { 0 } else { count };
+            let length = seq.len().saturating_mul(count);
             meter.spend(length as u64)?;
             // Check the memory limit before allocating.
             let room = crate::meter::Held::new(meter, length.saturating_mul(size_of::<Value>()))?;
-            let items = (0..count).flat_map(|_| seq.items.iter().cloned()).collect();
+            let one = seq.read()?;
+            let items = (0..count).flat_map(|_| one.iter().cloned()).collect();
             drop(room);
             Value::seq(seq.kind, items, meter)
         }

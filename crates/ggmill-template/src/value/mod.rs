@@ -1,5 +1,6 @@
 //! Python's values, to the extent that chat templates use them; comparison and callables.
 
+mod seq;
 mod show;
 mod text;
 
@@ -7,14 +8,12 @@ use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::rc::Rc;
 
+pub(crate) use seq::{Dict, Seq, SeqKind};
 pub(crate) use show::{JsonStyle, float_text, show, show_into, to_json};
 pub(crate) use text::{Builder, Mark, Text};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::meter::{Held, Meter};
-
-/// Maximum nesting depth of lists and dictionaries.
-const MAX_DEPTH: u16 = 100;
 
 /// A value.
 #[derive(Clone, Debug)]
@@ -46,35 +45,6 @@ pub(crate) enum Value {
 pub(crate) struct Missing {
     message: String,
     kind: ErrorKind,
-    _held: Held,
-}
-
-/// A kind of sequence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SeqKind {
-    List,
-    Tuple,
-    /// The result of `groupby`: a tuple with the names `grouper` and `list`.
-    Group,
-    Items,
-    Keys,
-    Values,
-}
-
-/// A sequence of values.
-#[derive(Debug)]
-pub(crate) struct Seq {
-    pub(crate) kind: SeqKind,
-    pub(crate) items: Vec<Value>,
-    depth: u16,
-    _held: Held,
-}
-
-/// A dictionary in insertion order.
-#[derive(Debug)]
-pub(crate) struct Dict {
-    pub(crate) entries: Vec<(Value, Value)>,
-    depth: u16,
     _held: Held,
 }
 
@@ -157,22 +127,18 @@ impl Value {
     }
 
     pub(crate) fn dict(entries: Vec<(Self, Self)>, meter: &Rc<Meter>) -> Result<Self> {
-        let depth = deeper(entries.iter().flat_map(|(key, value)| [key.depth(), value.depth()]))?;
-        let bytes = 64 + entries.capacity() * size_of::<(Self, Self)>();
-        meter.walk(bytes)?;
-        let held = Held::new(meter, bytes)?;
-        Ok(Self::Dict(Rc::new(Dict { entries, depth, _held: held })))
+        Ok(Self::Dict(Dict::new(entries, meter)?))
     }
 
     fn depth(&self) -> u16 {
         match self {
-            Self::Seq(seq) => seq.depth,
-            Self::Dict(dict) => dict.depth,
-            Self::Generator(generator) => generator.items.depth,
-            Self::Cycler(cycler) => cycler.items.depth,
+            Self::Seq(seq) => seq.depth(),
+            Self::Dict(dict) => dict.depth(),
+            Self::Generator(generator) => generator.items.depth(),
+            Self::Cycler(cycler) => cycler.items.depth(),
             // A method holds its object, a loop the values that it iterates over.
             Self::Method(method) => method.object.depth() + 1,
-            Self::Loop(each) => each.items.depth,
+            Self::Loop(each) => each.items.depth(),
             _ => 0,
         }
     }
@@ -184,9 +150,9 @@ impl Value {
             Self::Bool(value) => *value,
             Self::Int(value) => *value != 0,
             Self::Float(value) => *value != 0.0,
-            Self::Text(text) => !text.as_str().is_empty(),
-            Self::Seq(seq) => !seq.items.is_empty(),
-            Self::Dict(dict) => !dict.entries.is_empty(),
+            Self::Text(text) => !text.is_empty(),
+            Self::Seq(seq) => !seq.is_empty(),
+            Self::Dict(dict) => !dict.is_empty(),
             Self::Range(span) => span.len() > 0,
             _ => true,
         }
@@ -254,16 +220,16 @@ impl Value {
     }
 
     /// Returns the number of items, if the value has a length.
-    pub(crate) fn len(&self) -> Option<usize> {
-        Some(match self {
+    pub(crate) fn len(&self) -> Result<Option<usize>> {
+        Ok(Some(match self {
             Self::Undefined(_) => 0,
-            Self::Text(text) => text.as_str().chars().count(),
-            Self::Seq(seq) => seq.items.len(),
-            Self::Dict(dict) => dict.entries.len(),
+            Self::Text(text) => text.read()?.chars().count(),
+            Self::Seq(seq) => seq.len(),
+            Self::Dict(dict) => dict.len(),
             Self::Range(span) => span.len(),
-            Self::Loop(each) => each.items.items.len(),
-            _ => return None,
-        })
+            Self::Loop(each) => each.items.len(),
+            _ => return Ok(None),
+        }))
     }
 
     /// Returns the items that a loop iterates over.
@@ -273,19 +239,19 @@ impl Value {
             Self::Undefined(_) => Vec::new(),
             Self::Text(text) => {
                 let mut items = Vec::new();
-                for (start, c) in text.as_str().char_indices() {
+                for (start, c) in text.read()?.char_indices() {
                     items.push(Self::Text(text.slice(start..start + c.len_utf8())?));
                 }
                 items
             }
-            Self::Dict(dict) => dict.entries.iter().map(|(key, _)| key.clone()).collect(),
+            Self::Dict(dict) => dict.keys()?,
             Self::Range(span) => (0..span.len()).map(|index| span.get(index)).collect(),
             Self::Generator(generator) => {
-                let next = generator.next.replace(generator.items.items.len());
+                let next = generator.next.replace(generator.items.len());
                 if next == 0 {
                     return Ok(Rc::clone(&generator.items));
                 }
-                generator.items.items.get(next..).unwrap_or_default().to_vec()
+                generator.items.read()?.get(next..).unwrap_or_default().to_vec()
             }
             _ => {
                 return Err(Error::value(format!("'{}' object is not iterable", self.type_name())));
@@ -303,46 +269,6 @@ impl Missing {
 
     pub(crate) fn error(&self) -> Error {
         Error::new(self.kind, self.message.clone())
-    }
-}
-
-impl Seq {
-    pub(crate) fn new(kind: SeqKind, items: Vec<Value>, meter: &Rc<Meter>) -> Result<Rc<Self>> {
-        let depth = deeper(items.iter().map(Value::depth))?;
-        let bytes = 64 + items.capacity() * size_of::<Value>();
-        meter.walk(bytes)?;
-        let held = Held::new(meter, bytes)?;
-        Ok(Rc::new(Self { kind, items, depth, _held: held }))
-    }
-}
-
-fn deeper(depths: impl Iterator<Item = u16>) -> Result<u16> {
-    let depth = depths.max().unwrap_or(0) + 1;
-    if depth > MAX_DEPTH {
-        return Err(Error::new(
-            ErrorKind::Limit,
-            format!("lists or dictionaries are nested more than {MAX_DEPTH} levels deep"),
-        ));
-    }
-    Ok(depth)
-}
-
-impl Dict {
-    pub(crate) fn get(&self, key: &Value, meter: &Meter) -> Result<Option<&Value>> {
-        meter.spend((self.entries.len() / 8) as u64)?;
-        for (known, value) in &self.entries {
-            if equal(known, key, meter)? {
-                return Ok(Some(value));
-            }
-        }
-        Ok(None)
-    }
-
-    pub(crate) fn get_str(&self, key: &str) -> Option<&Value> {
-        self.entries.iter().find_map(|(known, value)| match known {
-            Value::Text(text) if text.as_str() == key => Some(value),
-            _ => None,
-        })
     }
 }
 
@@ -418,13 +344,13 @@ impl Loop {
     }
 
     pub(crate) fn repr(&self) -> String {
-        format!("<LoopContext {}/{}>", self.index.get() + 1, self.items.items.len())
+        format!("<LoopContext {}/{}>", self.index.get() + 1, self.items.len())
     }
 
     pub(crate) fn attribute(&self, name: &str, meter: &Rc<Meter>) -> Result<Option<Value>> {
-        let (index, length) = (self.index.get(), self.items.items.len());
+        let (index, length) = (self.index.get(), self.items.len());
         let at = |index: Option<usize>, what: &str| match index
-            .and_then(|index| self.items.items.get(index))
+            .and_then(|index| self.items.get(index))
         {
             Some(found) => Ok(found.clone()),
             None => Value::undefined(format!("there is no {what} item"), meter),
@@ -454,9 +380,9 @@ impl Loop {
         }
         let mut last = self.changed.borrow_mut();
         let same = match &*last {
-            Some(last) if last.items.len() == values.len() => {
+            Some(last) if last.len() == values.len() => {
                 let mut same = true;
-                for (left, right) in last.items.iter().zip(values) {
+                for (left, right) in last.read()?.iter().zip(values) {
                     same = same && equal(left, right, meter)?;
                 }
                 same
@@ -474,21 +400,20 @@ pub(crate) fn equal(left: &Value, right: &Value, meter: &Meter) -> Result<bool> 
     Ok(match (left, right) {
         (Value::Undefined(_), Value::Undefined(_)) | (Value::None, Value::None) => true,
         (Value::Text(left), Value::Text(right)) => {
-            meter.walk(left.as_str().len().min(right.as_str().len()))?;
-            left.as_str() == right.as_str()
+            left.len() == right.len() && left.order(right)? == Ordering::Equal
         }
         (Value::Seq(left), Value::Seq(right)) => {
             let views = [SeqKind::Items, SeqKind::Values, SeqKind::Keys];
             if Rc::ptr_eq(left, right) {
                 return Ok(true);
             }
-            if left.items.len() != right.items.len()
+            if left.len() != right.len()
                 || is_tuple(left.kind) != is_tuple(right.kind)
                 || views.contains(&left.kind) != views.contains(&right.kind)
             {
                 return Ok(false);
             }
-            for (left, right) in left.items.iter().zip(&right.items) {
+            for (left, right) in left.read()?.iter().zip(right.read()?) {
                 if !equal(left, right, meter)? {
                     return Ok(false);
                 }
@@ -499,11 +424,11 @@ pub(crate) fn equal(left: &Value, right: &Value, meter: &Meter) -> Result<bool> 
             if Rc::ptr_eq(left, right) {
                 return Ok(true);
             }
-            if left.entries.len() != right.entries.len() {
+            if left.len() != right.len() {
                 return Ok(false);
             }
-            for (key, value) in &left.entries {
-                match right.get(key, meter)? {
+            for (key, value) in left.read()? {
+                match right.get(key)? {
                     Some(other) if equal(value, other, meter)? => {}
                     _ => return Ok(false),
                 }
@@ -550,19 +475,16 @@ pub(crate) fn less(left: &Value, right: &Value, sign: &str, meter: &Meter) -> Re
     meter.spend(1)?;
     match (left, right) {
         (Value::Undefined(missing), _) | (_, Value::Undefined(missing)) => Err(missing.error()),
-        (Value::Text(left), Value::Text(right)) => {
-            meter.walk(left.as_str().len().min(right.as_str().len()))?;
-            Ok(left.as_str() < right.as_str())
-        }
+        (Value::Text(left), Value::Text(right)) => Ok(left.order(right)? == Ordering::Less),
         (Value::Seq(first), Value::Seq(second))
             if is_tuple(first.kind) == is_tuple(second.kind) =>
         {
-            for (left, right) in first.items.iter().zip(&second.items) {
+            for (left, right) in first.read()?.iter().zip(second.read()?) {
                 if !equal(left, right, meter)? {
                     return less(left, right, sign, meter);
                 }
             }
-            Ok(first.items.len() < second.items.len())
+            Ok(first.len() < second.len())
         }
         _ if left.is_number() && right.is_number() => {
             Ok(number_order(left, right) == Some(Ordering::Less))

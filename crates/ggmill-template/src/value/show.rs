@@ -47,18 +47,18 @@ fn repr(value: &Value, out: &mut Builder) -> Result<()> {
                 SeqKind::Values => ("dict_values([", "])"),
             };
             plain(open)?;
-            for (number, item) in seq.items.iter().enumerate() {
+            for (number, item) in seq.read()?.iter().enumerate() {
                 if number > 0 {
                     out.push(", ", Mark::TEMPLATE)?;
                 }
                 repr(item, out)?;
             }
-            let alone = matches!(seq.kind, SeqKind::Tuple) && seq.items.len() == 1;
+            let alone = matches!(seq.kind, SeqKind::Tuple) && seq.len() == 1;
             out.push(if alone { ",)" } else { close }, Mark::TEMPLATE)
         }
         Value::Dict(dict) => {
             plain("{")?;
-            for (number, (key, value)) in dict.entries.iter().enumerate() {
+            for (number, (key, value)) in dict.read()?.iter().enumerate() {
                 if number > 0 {
                     out.push(", ", Mark::TEMPLATE)?;
                 }
@@ -81,7 +81,7 @@ fn repr(value: &Value, out: &mut Builder) -> Result<()> {
 
 /// Appends Python's `repr` of a text.
 fn quoted(text: &Text, out: &mut Builder) -> Result<()> {
-    let whole = text.as_str();
+    let whole = text.read()?;
     let quote = if whole.contains('\'') && !whole.contains('"') { '"' } else { '\'' };
     let mark = if quote == '"' { "\"" } else { "'" };
     if text.is_safe() {
@@ -175,11 +175,11 @@ fn write_json(value: &Value, style: &JsonStyle, level: usize, out: &mut Builder)
         Value::Float(value) => plain(&float_json(*value)),
         Value::Text(text) => write_json_text(text, style.ascii, out),
         Value::Seq(seq) if matches!(seq.kind, SeqKind::List | SeqKind::Tuple | SeqKind::Group) => {
-            if seq.items.is_empty() {
+            if seq.is_empty() {
                 return plain("[]");
             }
             plain("[")?;
-            for (number, item) in seq.items.iter().enumerate() {
+            for (number, item) in seq.read()?.iter().enumerate() {
                 separate(number, style, level + 1, out)?;
                 write_json(item, style, level + 1, out)?;
             }
@@ -187,11 +187,11 @@ fn write_json(value: &Value, style: &JsonStyle, level: usize, out: &mut Builder)
             out.push("]", Mark::TEMPLATE)
         }
         Value::Dict(dict) => {
-            if dict.entries.is_empty() {
+            if dict.is_empty() {
                 return plain("{}");
             }
             plain("{")?;
-            let mut entries: Vec<_> = dict.entries.iter().collect();
+            let mut entries: Vec<_> = dict.read()?.iter().collect();
             if style.sort {
                 let meter = Rc::clone(out.meter());
                 meter.spend((entries.len() as u64).saturating_mul(8))?;
@@ -254,6 +254,7 @@ fn separate(number: usize, style: &JsonStyle, level: usize, out: &mut Builder) -
 
 fn line(style: &JsonStyle, level: usize, out: &mut Builder) -> Result<()> {
     let Some(indent) = &style.indent else { return Ok(()) };
+    out.meter().spend((level / 8) as u64)?;
     out.push("\n", Mark::TEMPLATE)?;
     for _ in 0..level {
         out.push(indent, Mark::TEMPLATE)?;
@@ -264,7 +265,7 @@ fn line(style: &JsonStyle, level: usize, out: &mut Builder) -> Result<()> {
 /// Appends a text as a JSON string.
 fn write_json_text(text: &Text, ascii: bool, out: &mut Builder) -> Result<()> {
     out.push("\"", Mark::TEMPLATE)?;
-    for (piece, mark) in text.pieces(0..text.as_str().len()) {
+    for (piece, mark) in text.pieces(0..text.len()) {
         let mut done = 0;
         for (start, c) in piece.char_indices() {
             let escape = match c {

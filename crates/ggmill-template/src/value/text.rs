@@ -1,8 +1,10 @@
 //! Text that tracks the origin of each part.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 use std::rc::Rc;
 
+use super::clipped;
 use crate::error::Result;
 use crate::meter::{Held, Meter};
 
@@ -68,7 +70,43 @@ impl Text {
         Ok(builder.finish())
     }
 
-    pub(crate) fn as_str(&self) -> &str {
+    /// Returns the text, and counts the steps of reading it. There is no access that does not count,
+    /// except to the length and to [pieces](Self::pieces), which are copied.
+    pub(crate) fn read(&self) -> Result<&str> {
+        self.meter().walk(self.len())?;
+        Ok(&self.0.text)
+    }
+
+    /// Returns the number of bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.0.text.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.text.is_empty()
+    }
+
+    /// Returns `true` if this is the text `other`.
+    pub(crate) fn is(&self, other: &str) -> Result<bool> {
+        if self.len() != other.len() {
+            return Ok(false);
+        }
+        Ok(self.read()? == other)
+    }
+
+    /// Compares texts by their bytes.
+    pub(crate) fn order(&self, other: &Self) -> Result<Ordering> {
+        self.meter().walk(self.len().min(other.len()))?;
+        Ok(self.0.text.cmp(&other.0.text))
+    }
+
+    /// Returns the beginning of the text, for a message.
+    pub(crate) fn clipped(&self) -> &str {
+        clipped(&self.0.text)
+    }
+
+    /// Returns the text at the end of rendering, which nothing limits.
+    pub(crate) fn finished(&self) -> &str {
         &self.0.text
     }
 
@@ -111,7 +149,7 @@ impl Text {
 
     /// Returns the slice that a function selects from the text.
     pub(crate) fn part(&self, f: impl FnOnce(&str) -> &str) -> Result<Self> {
-        let text = &*self.0.text;
+        let text = self.read()?;
         let part = f(text);
         // The slice points into the text.
         let start = (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
@@ -124,7 +162,7 @@ impl Text {
     /// Applies a function to each part.
     pub(crate) fn map(&self, mut f: impl FnMut(&str) -> String) -> Result<Self> {
         let mut builder = Builder::new(self.meter())?;
-        for (piece, mark) in self.pieces(0..self.0.text.len()) {
+        for (piece, mark) in self.pieces(0..self.read()?.len()) {
             builder.push(&f(piece), mark)?;
         }
         Ok(builder.finish_like(self))
@@ -207,12 +245,12 @@ impl Builder {
     }
 
     pub(crate) fn push_text(&mut self, text: &Text) -> Result<()> {
-        self.push_slice(text, 0..text.as_str().len())
+        self.push_slice(text, 0..text.len())
     }
 
     /// Appends text of a `generation` block.
     pub(crate) fn push_generated(&mut self, text: &Text) -> Result<()> {
-        for (piece, mark) in text.pieces(0..text.as_str().len()) {
+        for (piece, mark) in text.pieces(0..text.len()) {
             self.push(piece, mark.generated())?;
         }
         Ok(())

@@ -22,7 +22,7 @@ fn rendering_stops_after_a_limit() {
 #[test]
 fn all_conversations_together_are_limited() {
     // Each conversation is within the limit, but needs most of it.
-    let slow = "{% for i in range(300) %}{% endfor %}{% for m in messages %}{{ m.content }}\
+    let slow = "{% for i in range(150) %}{% endfor %}{% for m in messages %}{{ m.content }}\
                 {% endfor %}";
     let options = RenderOptions::new().with_limits(Limits::new().with_steps(1_000));
     let template = Template::parse(slow).expect("it parses");

@@ -8,6 +8,7 @@ use crate::trie::Trie;
 use crate::unicode::{self, Properties};
 use crate::vocabulary::Vocabulary;
 use crate::word_cache::{Few, Key, WordCache};
+use crate::work::Work;
 
 /// WordPiece.
 #[derive(Debug)]
@@ -73,6 +74,7 @@ impl Wpm {
         vocabulary: &Vocabulary,
         fragment: Fragment<'_>,
         scratch: &mut Scratch,
+        work: &mut Work,
         out: &mut S,
     ) {
         // Words do not contain whitespace, so the parts between are encoded separately and cached.
@@ -85,7 +87,7 @@ impl Wpm {
             }
             let length = text[at..].iter().position(|&byte| is_space(byte));
             let end = length.map_or(text.len(), |length| at + length);
-            self.part(vocabulary, &text[at..end], fragment.start + at, scratch, out);
+            self.part(vocabulary, &text[at..end], fragment.start + at, scratch, work, out);
             at = end;
         }
     }
@@ -96,11 +98,12 @@ impl Wpm {
         part: &[u8],
         start: usize,
         scratch: &mut Scratch,
+        work: &mut Work,
         out: &mut S,
     ) {
         let Scratch { cache, ids, word, found } = scratch;
         if S::RANGES {
-            self.words(vocabulary, part, word, found, |id, from, to| {
+            self.words(vocabulary, part, word, found, work, |id, from, to| {
                 out.push(id, start + from, start + to);
             });
             return;
@@ -112,7 +115,10 @@ impl Wpm {
             return;
         }
         ids.clear();
-        self.words(vocabulary, part, word, found, |id, _, _| ids.push(id));
+        self.words(vocabulary, part, word, found, work, |id, _, _| ids.push(id));
+        if !work.take(0) {
+            return;
+        }
         cache.put(key, part, ids);
         out.extend(ids);
     }
@@ -124,6 +130,7 @@ impl Wpm {
         part: &[u8],
         word: &mut Word,
         found: &mut Vec<(u32, usize)>,
+        work: &mut Work,
         mut push: impl FnMut(u32, usize, usize),
     ) {
         let flags = vocabulary.flags();
@@ -135,7 +142,7 @@ impl Wpm {
             let point = if flags.strip_accents { unicode::first_decomposed(point) } else { point };
             let properties = unicode::properties(point);
             if properties.is(Properties::WHITESPACE) {
-                self.word(vocabulary, word, found, &mut push);
+                self.word(vocabulary, word, found, work, &mut push);
                 continue;
             }
             if point == 0
@@ -149,7 +156,7 @@ impl Wpm {
                 || point < 0x7F && properties.is(Properties::SYMBOL)
                 || unicode::is_ideograph(point);
             if is_word {
-                self.word(vocabulary, word, found, &mut push);
+                self.word(vocabulary, word, found, work, &mut push);
             }
             unicode::encode(
                 if flags.lowercase { unicode::lower(point) } else { point },
@@ -157,10 +164,10 @@ impl Wpm {
             );
             word.from.resize(word.text.len() - SPACE.len(), range);
             if is_word {
-                self.word(vocabulary, word, found, &mut push);
+                self.word(vocabulary, word, found, work, &mut push);
             }
         }
-        self.word(vocabulary, word, found, &mut push);
+        self.word(vocabulary, word, found, work, &mut push);
     }
 
     /// Passes the tokens of a word to `push`: the longest at each position, or the unknown token
@@ -170,6 +177,7 @@ impl Wpm {
         vocabulary: &Vocabulary,
         word: &mut Word,
         found: &mut Vec<(u32, usize)>,
+        work: &mut Work,
         push: &mut impl FnMut(u32, usize, usize),
     ) {
         if word.is_empty() {
@@ -178,7 +186,7 @@ impl Wpm {
         found.clear();
         let mut at = 0;
         while at < word.text.len() {
-            let Some((length, id)) = self.tokens.longest(&word.text[at..]) else {
+            let Some((length, id)) = self.tokens.longest_within(&word.text[at..], work) else {
                 found.clear();
                 break;
             };
@@ -229,12 +237,16 @@ impl Rwkv {
         &self,
         vocabulary: &Vocabulary,
         fragment: Fragment<'_>,
+        work: &mut Work,
         out: &mut S,
     ) {
         let unknown = vocabulary.special_ids().unk;
         let mut at = 0;
         while let Some(rest) = fragment.text.get(at..).filter(|rest| !rest.is_empty()) {
-            let found = self.tokens.longest(rest);
+            let found = self.tokens.longest_within(rest, work);
+            if !work.take(1) {
+                return;
+            }
             let (length, id) = found.map_or((1, unknown), |(length, id)| (length, Some(id)));
             if let Some(id) = id {
                 out.push(id, fragment.start + at, fragment.start + at + length);

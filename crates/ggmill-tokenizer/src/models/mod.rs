@@ -12,6 +12,7 @@ use crate::buffers::{bound, bound_heap};
 use crate::error::Error;
 use crate::tokenizer::Sink;
 use crate::vocabulary::{Dialect, Kind, Vocabulary};
+use crate::work::Work;
 use bpe::{Bpe, Dna};
 use greedy::{Rwkv, Wpm};
 use plamo2::Plamo2;
@@ -37,6 +38,7 @@ pub(crate) struct Scratch {
     spm: spm::Scratch,
     ugm: ugm::Scratch,
     wpm: greedy::Scratch,
+    work: Work,
 }
 
 impl Scratch {
@@ -109,25 +111,29 @@ impl Model {
         })
     }
 
-    /// Passes the tokens of a fragment to `out`, in order.
+    /// Passes the tokens of a fragment to `out`, in order. Fails if the vocabulary takes more work for
+    /// the text than any in use.
     pub(crate) fn encode<S: Sink>(
         &self,
         vocabulary: &Vocabulary,
         fragment: Fragment<'_>,
         scratch: &mut Scratch,
         out: &mut S,
-    ) {
+    ) -> Result<(), Error> {
+        let work = &mut scratch.work;
+        work.begin(fragment.text.len());
         match self {
             Self::Bpe(model) => model.encode(vocabulary, fragment, &mut scratch.bpe, out),
             Self::Dna(model) => model.encode(vocabulary, fragment, &mut scratch.bpe, out),
-            Self::Plamo2(model) => model.encode(fragment, &mut scratch.plamo2, out),
-            Self::Rwkv(model) => model.encode(vocabulary, fragment, out),
-            Self::Spm(model) => model.encode(vocabulary, fragment, &mut scratch.spm, out),
-            Self::Ugm(model) => model.encode(vocabulary, fragment, &mut scratch.ugm, out),
-            Self::Wpm(model) => model.encode(vocabulary, fragment, &mut scratch.wpm, out),
+            Self::Plamo2(model) => model.encode(fragment, &mut scratch.plamo2, work, out),
+            Self::Rwkv(model) => model.encode(vocabulary, fragment, work, out),
+            Self::Spm(model) => model.encode(vocabulary, fragment, &mut scratch.spm, work, out),
+            Self::Ugm(model) => model.encode(vocabulary, fragment, &mut scratch.ugm, work, out),
+            Self::Wpm(model) => model.encode(vocabulary, fragment, &mut scratch.wpm, work, out),
             Self::Test => encode_hashes(vocabulary, fragment, out),
             Self::None => {}
         }
+        scratch.work.finish()
     }
 }
 

@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind};
 use crate::tokenizer::Sink;
 use crate::unicode;
 use crate::vocabulary::{Attributes, Vocabulary, byte_of_token};
+use crate::work::Work;
 
 /// An automaton over the reversed tokens (Aho-Corasick). Every suffix of every token is a node; the
 /// node of a text is a child of the node of the text without its first character.
@@ -165,6 +166,7 @@ impl Plamo2 {
         &self,
         fragment: Fragment<'_>,
         scratch: &mut Scratch,
+        work: &mut Work,
         out: &mut S,
     ) {
         let Scratch { points, best } = scratch;
@@ -180,6 +182,9 @@ impl Plamo2 {
             let mut usable = self.nodes[node as usize].usable;
             let mut ended = false;
             while usable != ROOT && !ended {
+                if !work.take(1) {
+                    return;
+                }
                 let Node { token, score, length, shorter, .. } = self.nodes[usable as usize];
                 let cost = best[at + length as usize].cost - i64::from(score);
                 if cost < best[at].cost {

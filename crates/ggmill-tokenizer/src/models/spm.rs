@@ -10,6 +10,7 @@ use crate::symbols::{self, Cuts, Pairs, Places, SPACE};
 use crate::tokenizer::{Piece, Sink};
 use crate::vocabulary::Vocabulary;
 use crate::word_cache::{Few, Key, WordCache};
+use crate::work::Work;
 
 #[derive(Debug)]
 pub(crate) struct Spm {
@@ -35,7 +36,7 @@ impl Scratch {
     pub(super) fn bound(&mut self) {
         bound(&mut self.escaped);
         bound(&mut self.ids);
-        let Merger { symbols, heap, ends, scores } = &mut self.merger;
+        let Merger { symbols, heap, ends, scores, .. } = &mut self.merger;
         bound(symbols);
         bound_heap(heap);
         bound(ends);
@@ -64,9 +65,13 @@ struct Merger {
     ends: Vec<usize>,
     /// For few symbols, the score of each symbol merged with the next.
     scores: Vec<Option<u32>>,
+    /// The remaining steps, for many symbols.
+    work: Work,
 }
 
 const NONE: u32 = u32::MAX;
+/// The bytes of a looked-up text that take a step.
+const BYTES_A_STEP: usize = 16;
 /// The most symbols for which each best pair is found by linear search, without a queue.
 const FEW: usize = 24;
 /// Words of more bytes are split between symbols that are adjacent in no token.
@@ -105,9 +110,11 @@ impl Spm {
         vocabulary: &Vocabulary,
         fragment: Fragment<'_>,
         scratch: &mut Scratch,
+        work: &mut Work,
         out: &mut S,
     ) {
         let prefix = vocabulary.flags().add_space_prefix && fragment.after_special;
+        std::mem::swap(&mut scratch.merger.work, work);
         let mut escaped = std::mem::take(&mut scratch.escaped);
         symbols::escape(fragment.text, prefix, &mut escaped);
         let mut places = Places::new(fragment.text, prefix);
@@ -125,6 +132,7 @@ impl Spm {
             at = next;
         }
         scratch.escaped = escaped;
+        std::mem::swap(&mut scratch.merger.work, work);
     }
 
     /// Returns the text that is merged, and its words with their merges.
@@ -138,6 +146,7 @@ impl Spm {
         symbols::escape(fragment.text, prefix, &mut escaped);
         let mut places = Places::new(fragment.text, prefix);
         let mut merger = Merger::default();
+        merger.work.begin(escaped.len());
         let mut words = Vec::new();
         let (mut word, mut at) = (0, 0);
         while at < escaped.len() {
@@ -179,6 +188,7 @@ impl Spm {
         text: &[u8],
         scratch: &mut Scratch,
     ) -> bool {
+        scratch.merger.work.begin(text.len());
         scratch.merger.merge(vocabulary, text);
         scratch.merger.ends.len() == 1
     }
@@ -242,7 +252,9 @@ impl Spm {
         ids.clear();
         merger.merge(vocabulary, part);
         merger.each(|from, to| self.tokens(vocabulary, &part[from..to], |id| ids.push(id)));
-        cache.put(key, part, ids);
+        if merger.work.take(0) {
+            cache.put(key, part, ids);
+        }
         out.extend(ids);
     }
 
@@ -347,7 +359,7 @@ impl Merger {
         text: &[u8],
         each: &mut impl FnMut(usize, usize, usize),
     ) {
-        let Self { symbols, heap, ends, .. } = self;
+        let Self { symbols, heap, ends, work, .. } = self;
         heap.clear();
         let mut start = 0;
         for (&end, index) in ends.iter().zip(0u32..) {
@@ -366,6 +378,10 @@ impl Merger {
             // A candidate is stale if one of its symbols was merged since.
             if one.length == 0 || other.length == 0 || one.length + other.length != length {
                 continue;
+            }
+            // Each merge looks up two texts that are at least as long.
+            if !work.take(1 + length / BYTES_A_STEP) {
+                break;
             }
             each(one.start, other.start, other.start + other.length);
             symbols[left as usize].length = length;

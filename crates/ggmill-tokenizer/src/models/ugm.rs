@@ -11,6 +11,7 @@ use crate::trie::{ROOT, Trie};
 use crate::unicode;
 use crate::vocabulary::{Attributes, Vocabulary};
 use crate::word_cache::{Few, Key, WordCache};
+use crate::work::Work;
 
 #[derive(Debug)]
 pub(crate) struct Ugm {
@@ -132,16 +133,17 @@ impl Ugm {
         vocabulary: &Vocabulary,
         fragment: Fragment<'_>,
         scratch: &mut Scratch,
+        work: &mut Work,
         out: &mut S,
     ) {
         let mut normalized = std::mem::take(&mut scratch.normalized);
-        self.normalize(vocabulary, fragment.text, &mut normalized, S::RANGES);
+        self.normalize(vocabulary, fragment.text, &mut normalized, S::RANGES, work);
         let mut last = NONE;
         let mut pending: Option<(u32, usize, usize)> = None;
         self.words(&normalized.text, |start, end| {
             let word = &normalized.text[start..end];
             if S::RANGES {
-                self.best(word, scratch);
+                self.best(word, scratch, work);
                 for &(id, from, to) in &scratch.found {
                     let from = normalized.from.get(start + from).map_or(0, |range| range.0);
                     let to = (start + to).checked_sub(1).and_then(|to| normalized.from.get(to));
@@ -155,7 +157,7 @@ impl Ugm {
                     }
                 }
             } else {
-                last = self.ids(word, scratch, last, out);
+                last = self.ids(word, scratch, last, work, out);
             }
         });
         push(pending, out);
@@ -182,13 +184,23 @@ impl Ugm {
     }
 
     /// Encodes a word that follows the token `last`, and returns its last token.
-    fn ids<S: Sink>(&self, word: &[u8], scratch: &mut Scratch, last: u32, out: &mut S) -> u32 {
+    fn ids<S: Sink>(
+        &self,
+        word: &[u8],
+        scratch: &mut Scratch,
+        last: u32,
+        work: &mut Work,
+        out: &mut S,
+    ) -> u32 {
         let key = Key::new(word, 0, word.len());
         let mut room = Few::default();
         if let Some(known) = scratch.cache.get(key, word, &mut room) {
             return self.extend(known, last, out);
         }
-        self.best(word, scratch);
+        self.best(word, scratch, work);
+        if !work.take(0) {
+            return last;
+        }
         let Scratch { cache, found, ids, .. } = scratch;
         ids.clear();
         ids.extend(found.iter().map(|&(id, ..)| id));
@@ -213,8 +225,9 @@ impl Ugm {
 
     /// Writes the best segmentation of a text to `scratch.found`. Consecutive unknown tokens become
     /// one.
-    fn best(&self, text: &[u8], scratch: &mut Scratch) {
+    fn best(&self, text: &[u8], scratch: &mut Scratch, work: &mut Work) {
         let Scratch { best, found, .. } = scratch;
+        found.clear();
         best.clear();
         best.resize(text.len() + 1, Best { id: self.unknown, from: 0, sum: -f64::MAX });
         best[0].sum = 0.0;
@@ -224,9 +237,11 @@ impl Ugm {
             let sum = best[at].sum;
             let mut is_token = false;
             let mut node = ROOT;
+            let mut steps = 1;
             for (end, &byte) in (at + 1..).zip(&text[at..]) {
                 let Some(next) = self.tokens.step(node, byte) else { break };
                 node = next;
+                steps = end - at;
                 let Some(id) = self.tokens.value(node) else { continue };
                 is_token |= end - at == length;
                 let sum = sum + self.scores[id as usize];
@@ -234,6 +249,9 @@ impl Ugm {
                 if sum > best[end].sum {
                     best[end] = Best { id, from: at, sum };
                 }
+            }
+            if !work.take(steps) {
+                return;
             }
             if !is_token {
                 let sum = sum + self.unknown_score;
@@ -243,7 +261,6 @@ impl Ugm {
             }
             at += length;
         }
-        found.clear();
         let mut end = text.len();
         while end > 0 {
             let Best { id, from, .. } = best[end];
@@ -263,6 +280,7 @@ impl Ugm {
         text: &[u8],
         out: &mut Normalized,
         with_places: bool,
+        work: &mut Work,
     ) {
         out.text.clear();
         out.from.clear();
@@ -319,7 +337,7 @@ impl Ugm {
             let defined = self.user_defined.depth(rest);
             let (length, replacement) = if defined > 0 {
                 (defined, &rest[..defined])
-            } else if let Some(found) = self.map.longest(rest) {
+            } else if let Some(found) = self.map.longest(rest, work) {
                 found
             } else {
                 match character_length(rest) {

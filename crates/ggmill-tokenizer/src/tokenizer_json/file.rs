@@ -1,6 +1,9 @@
 //! The file `tokenizer.json`.
 
+use std::marker::PhantomData;
+
 use ggmill_core::RawStr;
+use ggmill_text::read_json;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
@@ -19,26 +22,56 @@ pub struct TokenizerJson {
     /// The vocabulary and the algorithm.
     pub model: Model,
     /// The tokens that the model does not have.
+    #[serde(deserialize_with = "list")]
     pub added_tokens: Vec<ListedToken>,
     /// The normalizer, or null.
+    #[serde(deserialize_with = "component")]
     pub normalizer: Value,
     /// The pre-tokenizer, or null.
+    #[serde(deserialize_with = "component")]
     pub pre_tokenizer: Value,
     /// The post-processor, or null.
+    #[serde(deserialize_with = "component")]
     pub post_processor: Value,
     /// The decoder, or null.
+    #[serde(deserialize_with = "component")]
     pub decoder: Value,
 }
 
 /// An added token with the ID that the file states.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(from = "Listed")]
 #[non_exhaustive]
 pub struct ListedToken {
     /// The ID.
     pub id: u32,
     /// The token.
-    #[serde(flatten)]
     pub token: AddedToken,
+}
+
+/// The members of a listed token. Not flattened: serde would collect members that are not used.
+#[derive(Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "flags as the file has them")]
+struct Listed {
+    id: u32,
+    content: String,
+    #[serde(default)]
+    single_word: bool,
+    #[serde(default)]
+    lstrip: bool,
+    #[serde(default)]
+    rstrip: bool,
+    #[serde(default)]
+    normalized: bool,
+    #[serde(default)]
+    special: bool,
+}
+
+impl From<Listed> for ListedToken {
+    fn from(listed: Listed) -> Self {
+        let Listed { id, content, single_word, lstrip, rstrip, normalized, special } = listed;
+        Self { id, token: AddedToken { content, single_word, lstrip, rstrip, normalized, special } }
+    }
 }
 
 /// An added token: one that is not in the vocabulary of the model, or has flags.
@@ -104,6 +137,7 @@ pub struct Model {
     /// The tokens.
     pub vocab: Vocab,
     /// The merges of BPE, in the order of their ranks.
+    #[serde(deserialize_with = "merges")]
     pub merges: Option<Vec<Merge>>,
     /// BPE encodes a character that has no token as its bytes.
     pub byte_fallback: Option<bool>,
@@ -125,7 +159,54 @@ pub struct Model {
 
 /// Reads a member of any type. A member that is `null` differs from an absent one.
 fn stated<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
+    component(deserializer).map(Some)
+}
+
+/// Memory of a component in bytes. The largest part of one is a character map of 300 KB.
+const MAX_COMPONENT: usize = 16 << 20;
+
+/// Reads a component, of which only the few members of each kind are used.
+fn component<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+    read_json(deserializer, MAX_COMPONENT)
+}
+
+/// Reads merges; `null` is none.
+fn merges<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Merge>>, D::Error> {
+    #[derive(Deserialize)]
+    struct Merges(#[serde(deserialize_with = "list")] Vec<Merge>);
+    Ok(Option::<Merges>::deserialize(deserializer)?.map(|merges| merges.0))
+}
+
+/// Reads a list of at most [`MAX_TOKENS`] elements.
+fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct List<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a list")
+        }
+
+        fn visit_unit<E>(self) -> Result<Vec<T>, E> {
+            Ok(Vec::new())
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Vec<T>, A::Error> {
+            let mut found = Vec::new();
+            while let Some(element) = elements.next_element()? {
+                if found.len() >= MAX_TOKENS {
+                    return Err(A::Error::custom(format!("more than {MAX_TOKENS} elements")));
+                }
+                found.push(element);
+            }
+            Ok(found)
+        }
+    }
+    deserializer.deserialize_any(List(PhantomData))
 }
 
 /// An algorithm of the `tokenizers` library.

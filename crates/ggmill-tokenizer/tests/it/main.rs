@@ -3,6 +3,7 @@
 mod departures;
 mod examination;
 mod explain;
+mod hostile;
 mod identity;
 mod laws;
 mod vocabulary;

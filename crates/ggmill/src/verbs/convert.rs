@@ -52,6 +52,7 @@ pub fn convert<'a>(path: impl AsRef<Path>) -> Result<Convert<'a>> {
         if has_extension() { ConvertSource::Gguf } else { ConvertSource::Checkpoint }
     } else {
         refuse_missing(&path)?;
+        refuse_interrupted(&[&path])?;
         match kind_of_file(&path) {
             Some(FileKind::LegacyGgml { .. }) => ConvertSource::Legacy,
             Some(FileKind::Gguf) => ConvertSource::Gguf,

@@ -1,5 +1,6 @@
 //! `extract`: writes tensors or metadata of a model to files.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -154,9 +155,10 @@ impl<'a> Extract<'a> {
             }
             _ if is_directory(out) => {
                 let mut files = Vec::with_capacity(numbers.len());
+                let mut names = FileNames::default();
                 for &number in &numbers {
                     let Some(tensor) = checkpoint.tensors().get(number) else { continue };
-                    let path = out.join(file_name(&tensor.name));
+                    let path = out.join(names.of(&tensor.name));
                     ggmill_io::refuse_inputs(&path, &self.inputs)?;
                     files.push((path, npy_len(checkpoint, number, *raw)?));
                 }
@@ -437,12 +439,40 @@ impl Extracted {
     }
 }
 
-/// Returns the file name for a tensor. All characters except letters, digits, `_`, `-` and inner dots
-/// are percent-encoded, so that a tensor name is never used as a path.
-fn file_name(name: &[u8]) -> String {
+/// File names for tensors, which differ on file systems that do not distinguish letters by case.
+#[derive(Debug, Default)]
+struct FileNames {
+    /// The names so far, in lower case.
+    used: HashSet<String>,
+}
+
+impl FileNames {
+    /// Returns the file name for a tensor. If only the case of letters distinguishes it from an earlier
+    /// one, capital letters are percent-encoded too.
+    fn of(&mut self, name: &[u8]) -> String {
+        let plain = file_name(name, false);
+        if self.used.insert(plain.to_ascii_lowercase()) {
+            return plain;
+        }
+        let encoded = file_name(name, true);
+        self.used.insert(encoded.to_ascii_lowercase());
+        encoded
+    }
+}
+
+/// Returns a file name for a tensor. All characters except letters, digits, `_`, `-` and inner dots are
+/// percent-encoded, so that a tensor name is never used as a path; the first character also if the name
+/// is that of a device on Windows.
+fn file_name(name: &[u8], encode_capitals: bool) -> String {
     let mut text = String::new();
+    let is_device = is_device(name);
     for (place, &byte) in name.iter().enumerate() {
-        if byte.is_ascii_alphanumeric() || b"_-".contains(&byte) || byte == b'.' && place > 0 {
+        let is_plain = byte.is_ascii_lowercase()
+            || byte.is_ascii_digit()
+            || byte.is_ascii_uppercase() && !encode_capitals
+            || b"_-".contains(&byte)
+            || byte == b'.' && place > 0;
+        if is_plain && !(is_device && place == 0) {
             text.push(char::from(byte));
         } else {
             // Writing to a String cannot fail.
@@ -450,6 +480,16 @@ fn file_name(name: &[u8]) -> String {
         }
     }
     text + ".npy"
+}
+
+/// Returns `true` if Windows opens a device by this name, whatever follows its first dot.
+fn is_device(name: &[u8]) -> bool {
+    let stem = name.split(|byte| *byte == b'.').next().unwrap_or_default().to_ascii_uppercase();
+    match &*stem {
+        b"CON" | b"PRN" | b"AUX" | b"NUL" => true,
+        [b'C', b'O', b'M', b'0'..=b'9'] | [b'L', b'P', b'T', b'0'..=b'9'] => true,
+        _ => false,
+    }
 }
 
 /// Returns the name of the tensor for a file name: the inverse of [`file_name`].
@@ -479,11 +519,28 @@ mod tests {
             (b".", "%2E.npy"),
             (b"", ".npy"),
             (b"a\\b:c%41\xff", "a%5Cb%3Ac%2541%FF.npy"),
+            (b"CON", "%43ON.npy"),
+            (b"nul.weight", "%6Eul.weight.npy"),
+            (b"com1.0", "%63om1.0.npy"),
+            (b"console", "console.npy"),
+            (b"lpt", "lpt.npy"),
         ] {
-            assert_eq!(file_name(name), file);
+            assert_eq!(file_name(name, false), file);
             if !name.is_empty() {
                 assert_eq!(tensor_name(Path::new("directory").join(file).as_path()), name);
             }
+        }
+    }
+
+    #[test]
+    fn names_differ_without_case() {
+        let mut names = FileNames::default();
+        let tensors = ["tok", "Tok", "TOK", "%54ok", "%54OK", "a.B", "A.b"];
+        let files: Vec<_> = tensors.iter().map(|name| names.of(name.as_bytes())).collect();
+        let lower: HashSet<_> = files.iter().map(|name| name.to_ascii_lowercase()).collect();
+        assert_eq!(lower.len(), tensors.len(), "{files:?}");
+        for (file, tensor) in files.iter().zip(tensors) {
+            assert_eq!(tensor_name(Path::new(file)), tensor.as_bytes());
         }
     }
 }

@@ -210,6 +210,7 @@ impl WrittenImatrix {
 /// # Ok::<(), ggmill::Error>(())
 /// ```
 pub fn merge_imatrices(paths: &[PathBuf]) -> Result<MergeImatrices> {
+    refuse_interrupted(paths)?;
     let parts = paths.iter().map(Imatrix::open).collect::<Result<Vec<_>, _>>()?;
     Ok(MergeImatrices { paths: paths.to_vec(), parts, chunk_size: 0, form: None, overwrite: false })
 }

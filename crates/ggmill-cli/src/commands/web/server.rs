@@ -43,8 +43,18 @@ struct Site {
     prefix: String,
     port: u16,
     page: Page,
-    /// The files of the model by their names.
-    files: Vec<(String, PathBuf)>,
+    /// The files of the model.
+    files: Vec<ServedFile>,
+}
+
+/// A file of the model.
+#[derive(Debug)]
+struct ServedFile {
+    name: String,
+    /// The path that was given.
+    path: PathBuf,
+    /// The file to which it led when the server started. A link that replaces it later is not followed.
+    target: PathBuf,
 }
 
 impl Server {
@@ -55,17 +65,20 @@ impl Server {
         let mut token = [0; 16];
         getrandom::fill(&mut token).map_err(|error| io::Error::other(error.to_string()))?;
         let token = u128::from_ne_bytes(token);
-        let name = |path: &PathBuf| (crate::files::file_name(path), path.clone());
-        let files = files.iter().map(name).collect();
+        let served = |path: &PathBuf| -> io::Result<ServedFile> {
+            let (name, path) = (crate::files::file_name(path), path.clone());
+            Ok(ServedFile { name, target: fs::canonicalize(&path)?, path })
+        };
+        let files = files.iter().map(served).collect::<io::Result<_>>()?;
         Ok(Self { listener, site: Site { prefix: format!("/{token:032x}/"), port, page, files } })
     }
 
     /// Returns the address of the page that opens `open`: a file of the model by its path, or an
     /// address.
     pub(crate) fn address(&self, open: Option<&Path>) -> String {
-        let opened = open.map(|path| match self.site.files.iter().find(|(_, file)| file == path) {
+        let opened = open.map(|path| match self.site.files.iter().find(|file| file.path == path) {
             // The name is encoded twice: here as part of an address, below as part of the fragment.
-            Some((name, _)) => format!("{FILES}{}", utf8_percent_encode(name, ENCODED)),
+            Some(file) => format!("{FILES}{}", utf8_percent_encode(&file.name, ENCODED)),
             None => path.to_string_lossy().into_owned(),
         });
         let fragment = opened.map_or_else(String::new, |open| {
@@ -121,8 +134,8 @@ impl Site {
             return Answer { status: 200, fields, body: Body::Bytes(Cow::Borrowed(bytes)) };
         }
         let named = path.strip_prefix(FILES);
-        match self.files.iter().find(|(name, _)| Some(&**name) == named) {
-            Some((_, file)) => part(file, request.range.as_deref())
+        match self.files.iter().find(|file| Some(&*file.name) == named) {
+            Some(file) => part(&file.target, request.range.as_deref())
                 .unwrap_or_else(|error| Answer::refusal(500, error)),
             None => Answer::refusal(404, "there is no such file"),
         }
@@ -157,6 +170,9 @@ fn without_prefix<'a>(path: &'a str, prefix: &str) -> Option<&'a str> {
 /// Returns a file of the model, or the requested range of it.
 fn part(path: &Path, range: Option<&str>) -> ggmill_io::Result<Answer<'static>> {
     let file = RandomAccess::open(path)?;
+    if fs::canonicalize(path).ok().as_deref() != Some(path) {
+        return Ok(Answer::refusal(404, "a link has replaced the file"));
+    }
     let len = file.len();
     let (status, start, end) = match asked(range, len) {
         Asked::Whole => (200, 0, len),

@@ -1,0 +1,99 @@
+//! How much of a tensor an encoding keeps.
+//!
+//! A type holds values of a certain range. Weights that are far below it become zeros without any
+//! error of the codec, so the result is compared with the values: a sample of the rows, which costs
+//! a fraction of the encoding, and all of them for the question whether everything became zero.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use ggmill_core::GgmlType;
+use ggmill_quant as quant;
+
+/// The most rows of a tensor that are compared.
+const SAMPLE: u64 = 64;
+
+/// What a run found out about the encoding of one tensor.
+#[derive(Debug, Default)]
+pub(crate) struct Fidelity {
+    /// The squared sums of errors and of values by row. Sorted, so that the result does not depend
+    /// on the order in which threads finish.
+    rows: Mutex<BTreeMap<u64, (f64, f64)>>,
+    has_value: AtomicBool,
+    keeps_value: AtomicBool,
+}
+
+/// What an encoding loses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Loss {
+    /// All values became zero, and not all were.
+    Everything,
+    /// The root of the error's energy relative to that of the values.
+    Error(f64),
+}
+
+impl Fidelity {
+    /// Returns `true` if the encoding of row `row` of `rows` is compared.
+    pub(crate) fn samples(row: u64, rows: u64) -> bool {
+        row % (rows / SAMPLE).max(1) == 0
+    }
+
+    /// Compares values with their encoding: of the rows that are sampled, and until one value is
+    /// kept, of all.
+    pub(crate) fn compare(&self, to: GgmlType, values: &[f32], encoded: &[u8], row: Option<u64>) {
+        let is_open =
+            !self.keeps_value.load(Ordering::Relaxed) && values.iter().any(|value| *value != 0.0);
+        if row.is_none() && !is_open {
+            return;
+        }
+        let mut decoded = vec![0.0; values.len()];
+        if quant::dequantize(to, encoded, &mut decoded).is_err() {
+            return;
+        }
+        if is_open {
+            self.has_value.store(true, Ordering::Relaxed);
+            if decoded.iter().any(|value| *value != 0.0) {
+                self.keeps_value.store(true, Ordering::Relaxed);
+            }
+        }
+        if let Some(row) = row {
+            let (mut error, mut energy) = (0.0, 0.0);
+            for (value, decoded) in values.iter().zip(&decoded) {
+                let (value, decoded) = (f64::from(*value), f64::from(*decoded));
+                error += (value - decoded) * (value - decoded);
+                energy += value * value;
+            }
+            self.rows.lock().unwrap_or_else(PoisonError::into_inner).insert(row, (error, energy));
+        }
+    }
+
+    /// Returns the loss if it is more than the type has for values in its range.
+    pub(crate) fn loss(&self, to: GgmlType) -> Option<Loss> {
+        if self.has_value.load(Ordering::Relaxed) && !self.keeps_value.load(Ordering::Relaxed) {
+            return Some(Loss::Everything);
+        }
+        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let sum = |(error, energy): (f64, f64), row: &(f64, f64)| (error + row.0, energy + row.1);
+        let (error, energy) = rows.values().fold((0.0, 0.0), sum);
+        let relative = (error / energy).sqrt();
+        (relative > bound(to)).then_some(Loss::Error(relative))
+    }
+}
+
+/// Returns the greatest relative error of a type for weights in its range: several times that of
+/// normally distributed ones.
+fn bound(to: GgmlType) -> f64 {
+    let bits = to.layout().map_or(32.0, |layout| layout.bits_per_weight());
+    match to {
+        GgmlType::TQ1_0 | GgmlType::TQ2_0 => 0.95,
+        _ if bits < 2.1 => 0.95,
+        _ if bits < 3.0 => 0.75,
+        _ if bits < 4.0 => 0.5,
+        _ if bits < 5.0 => 0.35,
+        _ if bits < 6.0 => 0.2,
+        _ if bits < 8.0 => 0.1,
+        _ if bits < 16.0 => 0.05,
+        _ => 0.02,
+    }
+}
