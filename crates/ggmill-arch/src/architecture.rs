@@ -21,7 +21,9 @@ use crate::parameter::{FilePlace, Parameter};
 use crate::pattern::begins;
 use crate::program::Program;
 use crate::role::Role;
-use crate::schema::{RawArchitecture, RawCheckpoint, RawExpression, RawRemark, SCHEMA};
+use crate::schema::{
+    RawArchitecture, RawAssumption, RawCheckpoint, RawExpression, RawRemark, SCHEMA,
+};
 use crate::tensor::TensorGroup;
 use crate::terms::{expression, optional, understood_of_checkpoints};
 use crate::value::ParameterValue;
@@ -66,6 +68,8 @@ pub struct Architecture {
     /// Models that cannot be converted.
     pub(crate) refuse: Vec<Remark>,
     pub(crate) warn: Vec<Remark>,
+    /// Settings of checkpoints that programs do not read from the file.
+    pub(crate) assume: Vec<Assumption>,
     /// What a model keeps between tokens, where the description says so.
     pub(crate) memory: Option<MemoryTemplate>,
     /// What it computes, where the description says so.
@@ -102,6 +106,16 @@ pub(crate) struct CheckpointKind {
 pub(crate) struct Remark {
     pub(crate) when: Expression,
     pub(crate) because: Box<str>,
+}
+
+/// A setting of a checkpoint that programs do not read from the file: they assume one value.
+#[derive(Clone, Debug)]
+pub(crate) struct Assumption {
+    /// The hyperparameter that reads the setting, or its path in `config.json`.
+    pub(crate) setting: Box<str>,
+    /// Holds if the setting has another value.
+    pub(crate) when: Expression,
+    pub(crate) assumed: Box<str>,
 }
 
 impl Architecture {
@@ -197,6 +211,8 @@ impl Architecture {
         let remark = |remark: &_| Remark::understand(remark, &known);
         let refuse = understood_of_checkpoints(&raw.refuse, remark)?;
         let warn = understood_of_checkpoints(&raw.warn, remark)?;
+        let assumption = |raw: &_| Assumption::understand(raw, &known);
+        let assume = understood_of_checkpoints(&raw.assume, assumption)?;
         let checkpoints = understood_of_checkpoints(&raw.checkpoint, |checkpoint| {
             CheckpointKind::understand(checkpoint, &raw.name, &places)
         })?;
@@ -233,6 +249,7 @@ impl Architecture {
             contradictions,
             refuse,
             warn,
+            assume,
             parameters,
             memory,
             graph,
@@ -443,6 +460,7 @@ impl RawArchitecture {
             ("contradictions", self.contradiction.len(), MAX_ENTRIES),
             ("refusals", self.refuse.len(), MAX_ENTRIES),
             ("warnings", self.warn.len(), MAX_ENTRIES),
+            ("assumed settings", self.assume.len(), MAX_ENTRIES),
             ("keys of the example", self.example.0.len(), MAX_KEYS),
             ("quantizations", self.quantized.as_ref().map_or(0, Vec::len), MAX_ENTRIES),
         ];
@@ -526,5 +544,14 @@ impl Remark {
         let when = Expression::parse(&raw.when)?;
         when.check_names(known)?;
         Ok(Self { when, because: raw.because.as_str().into() })
+    }
+}
+
+impl Assumption {
+    fn understand(raw: &RawAssumption, known: &dyn Fn(&str) -> bool) -> Result<Self> {
+        let when = Expression::parse(&raw.when)?;
+        when.check_names(known)?;
+        let (setting, assumed) = (raw.setting.as_str().into(), raw.assumed.as_str().into());
+        Ok(Self { setting, when, assumed })
     }
 }

@@ -44,6 +44,7 @@ mod reverse;
 mod role;
 mod rope_factors;
 mod schema;
+mod settings;
 mod standard;
 mod standard_role;
 mod start;
@@ -82,6 +83,7 @@ pub use requirement::{LOADER_REVISION, LoaderKey, Refusal, SPECIFICATION_REVISIO
 pub use resolve::Resolved;
 pub use reverse::ReversedConfig;
 pub use role::{Role, UnknownRole};
+pub use settings::AssumedSetting;
 pub use standard::StandardKey;
 pub use start::StartingDescription;
 pub use tables::{MixtureTraits, TensorNames};
