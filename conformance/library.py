@@ -1,6 +1,6 @@
 """Compares what converted files compute with what transformers computes, for every class that it builds and for one changed setting at a time.
 
-    python library.py GGMILL OUT.tsv [--defaults] [--class NAME]... [--setting NAME]... [--seconds N] [--budget N] [--keep DIR]
+    python library.py GGMILL OUT.tsv [--defaults] [--class NAME]... [--setting NAME]... [--seconds N] [--budget N] [--keep DIR] [--assume]
     python library.py summary TABLE.tsv...
 
 A model of the class gets a small configuration (library_models.py), random weights in F32, and is saved by the library. `ggmill convert` writes a file without vocabulary,
@@ -16,12 +16,14 @@ A model of the class gets a small configuration (library_models.py), random weig
 
 OUT.tsv has a line for each case (class, setting, value, result, NMSE, message), sorted; cases that it already has are not repeated. --class and --setting take
 regular expressions. --seconds limits a case, --budget the whole run. --keep leaves the checkpoint and the file of each case in a directory.
+--assume converts with --assume-defaults, so that what a file cannot express is wrong rather than refused: library_assumed.py reads such a table.
 Needs torch 2.11.0, transformers (5.24.0; 4.57.6), numpy and safetensors.
 """
 
 import argparse
 import collections
 import json
+import os
 import re
 import shutil
 import signal
@@ -42,6 +44,8 @@ def nmse(ours, theirs) -> float:
     theirs = theirs.astype("f8")
     if ours.shape != theirs.shape or not numpy.isfinite(ours).all():
         return float("inf")
+    # Tokens that a model never predicts.
+    ours, theirs = (numpy.where((abs(ours) > 1e30) | (abs(theirs) > 1e30), 0, values) for values in (ours, theirs))
     return float(((ours - theirs) ** 2).sum() / max((theirs ** 2).sum(), 1e-300))
 
 
@@ -60,8 +64,11 @@ class Table:
     def __init__(self, path: Path):
         self.path = path
         self.rows: dict[tuple[str, str, str], list[str]] = {}
-        if path.exists():
-            for line in path.read_text(encoding="utf-8").splitlines():
+        self.load()
+
+    def load(self) -> None:
+        if self.path.exists():
+            for line in self.path.read_text(encoding="utf-8").splitlines():
                 cells = line.split("\t")
                 if not line.startswith("#") and cells != HEADER:
                     self.rows[tuple(cells[:3])] = cells[3:]
@@ -69,10 +76,13 @@ class Table:
     def add(self, key: tuple[str, str, str], result: str, error: float | None, message: str = "") -> None:
         self.rows[key] = [result, "" if error is None else f"{error:.1e}", message]
         print("  ".join([*key, *self.rows[key]]), flush=True)
+        self.save()
 
     def save(self) -> None:
         lines = ["\t".join(HEADER), *("\t".join([*key, *row]) for key, row in sorted(self.rows.items()))]
-        self.path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        part = self.path.with_suffix(".part")
+        part.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        part.replace(self.path)
 
 
 class Timeout(Exception):
@@ -84,8 +94,9 @@ def alarm(*_):
 
 
 class Harness:
-    def __init__(self, ggmill: str, seconds: int, keep: Path | None):
+    def __init__(self, ggmill: str, seconds: int, keep: Path | None, assume: bool):
         self.ggmill, self.seconds, self.keep = ggmill, seconds, keep
+        self.options = ["--assume-defaults"] if assume else []
         listed = json.loads(subprocess.run([ggmill, "architectures", "--json"], capture_output=True, check=True).stdout)
         self.classes = [name for entry in listed["architectures"] for name in entry.get("classes", [])]
         # Files are small, and many: in memory where the system has a place for that.
@@ -114,13 +125,15 @@ class Harness:
         try:
             try:
                 config = family.config(changes)
-                model = family.model(config)
+                model, tokens = family.model(config), models.tokens_of(config)
                 if how.get("dtype"):
                     # Values that BF16 has, computed in F32.
                     import torch
 
-                    model = model.to(torch.bfloat16).to(torch.float32)
-                theirs = models.output(model, config, models.TOKENS)
+                    for weight in [*model.parameters(), *(buffer for _, buffer in models.persistent_buffers(model))]:
+                        if weight.dtype.is_floating_point:
+                            weight.data = weight.data.to(torch.bfloat16).to(torch.float32)
+                theirs = models.output(model, config, tokens)
                 if not numpy.isfinite(theirs).all():
                     return "cannot build", None, "outputs are not finite", None
                 if how.get("dtype"):
@@ -131,13 +144,13 @@ class Harness:
             except Exception as error:
                 return "cannot build", None, models.reason(error), None
             file, ids, logits = directory / "out.gguf", directory / "ids.json", directory / "logits.npy"
-            done = self.command("convert", directory / "checkpoint", file, "--no-vocab", "--type", "f32")
+            done = self.command("convert", directory / "checkpoint", file, "--no-vocab", "--type", "f32", *self.options)
             if done.returncode:
                 return "refused", None, clean(failure(done), directory), theirs
             self.complete(file, models.at(config, family.path))
             # Perplexity needs two chunks. Chunks are independent, so that both give the same logits.
-            ids.write_text(json.dumps(models.TOKENS * 2))
-            measure = ["measure", file, "--tokens", ids, "--ctx", len(models.TOKENS), "--logits", logits, "--threads", 1]
+            ids.write_text(json.dumps(tokens * 2))
+            measure = ["measure", file, "--tokens", ids, "--ctx", len(tokens), "--logits", logits, "--threads", 1]
             done = self.command(*measure)
             if b"outputs embeddings" in done.stderr:
                 done = self.command(*measure, "--against", file)
@@ -148,7 +161,7 @@ class Harness:
             if ours.shape != theirs.shape:
                 if how.get("dtype"):
                     model = model.to(torch.float32)
-                theirs = models.output(model, config, models.TOKENS, ours.shape[-1])
+                theirs = models.output(model, config, tokens, ours.shape[-1])
             error = nmse(ours, theirs)
             word = "exact" if error <= EXACT else "near" if error <= NEAR else "wrong"
             message = "" if ours.shape == theirs.shape else f"shape {list(ours.shape)}, the library's {list(theirs.shape)}"
@@ -188,7 +201,7 @@ def compare(options) -> None:
     torch.set_num_threads(1)
     transformers.logging.set_verbosity(50)
     transformers.utils.logging.disable_progress_bar()
-    table, harness = Table(options.out), Harness(options.ggmill, options.seconds, options.keep)
+    table, harness = Table(options.out), Harness(options.ggmill, options.seconds, options.keep, options.assume)
     names = models.classes_of(harness.classes)
     start = time.monotonic()
     chosen = [name for name in names if not options.classes or any(re.fullmatch(pattern, name) for pattern in options.classes)]
@@ -198,8 +211,25 @@ def compare(options) -> None:
                 continue
             if time.monotonic() - start > options.budget:
                 return
-            run_class(name, defaults, options, table, harness)
-            table.save()
+            in_child(name, lambda: run_class(name, defaults, options, table, harness))
+            table.load()
+
+
+def in_child(name: str, work) -> None:
+    """Runs work in a process of its own, which has what this one imported and leaves nothing behind in its memory."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        except BaseException as error:
+            print(f"{name}  {type(error).__name__}: {error}", file=sys.stderr)
+        finally:
+            sys.stdout.flush()
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if status:
+        print(f"{name}  the process ended with status {status}", file=sys.stderr)
 
 
 def run_class(name: str, defaults: bool, options, table: Table, harness: Harness) -> None:
@@ -225,7 +255,7 @@ def run_class(name: str, defaults: bool, options, table: Table, harness: Harness
     if not cases:
         return
     config = family.config()
-    default = models.output(family.model(config), config, models.TOKENS)
+    default = models.output(family.model(config), config, models.tokens_of(config))
     for setting, value, changes, how in cases:
         result, error, message, _ = harness.run(family, changes, how, default if changes else None)
         table.add((name, setting, value), result, error, message)
@@ -254,6 +284,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--budget", type=float, default=float("inf"))
     parser.add_argument("--keep", type=Path)
+    parser.add_argument("--assume", action="store_true")
     compare(parser.parse_args())
 
 

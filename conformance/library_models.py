@@ -15,6 +15,13 @@ VOCABULARY = 160
 # No token here has a special meaning in a shrunk configuration: special tokens that would not fit get IDs from SPECIAL on.
 TOKENS = [17, 42, 99, 5, 64, 23, 118, 71, 8, 90, 33, 111, 56, 29, 77, 102, 14, 68, 47, 85, 126, 11, 93, 38]
 SPECIAL = 132
+
+
+def tokens_of(config) -> list[int]:
+    """Returns the tokens of the text. Those below 8196 are images for Chameleon, which never predicts them."""
+    return [8196 + token for token in TOKENS if token < 124] if config.model_type == "chameleon" else TOKENS
+
+
 HIDDEN, HEADS, LAYERS, WINDOW = 64, 4, 4, 8
 
 # Sizes by field. Fields that a configuration does not have, or has as None or 0, stay as they are.
@@ -26,11 +33,12 @@ SIZES: dict[str, int | list] = {
     **dict.fromkeys(["moe_intermediate_size", "share_expert_dim", "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_experts_intermediate_size"], 32),
     **dict.fromkeys(["num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"], 8),
     **dict.fromkeys(["vocab_size", "vocab_size_per_layer_input"], VOCABULARY),
-    **dict.fromkeys(["sliding_window", "attention_chunk_size", "index_topk", "local_attention"], WINDOW),
+    **dict.fromkeys(["sliding_window", "index_topk", "local_attention"], WINDOW),
     **dict.fromkeys(["linear_key_head_dim", "linear_value_head_dim", "linear_head_dim", "d_kv", "hidden_size_per_layer_input", "laurel_rank", "swa_head_dim"], 16),
     **dict.fromkeys(["kv_lora_rank", "qk_nope_head_dim", "v_head_dim", "index_head_dim", "global_head_dim", "indexer_head_dim", "o_lora_rank"], 32),
     **dict.fromkeys(["mamba_n_heads", "mamba_num_heads", "mamba_d_state", "ssm_state_size", "state_size", "mamba_chunk_size", "chunk_size"], 8),
-    **dict.fromkeys(["index_n_heads", "linear_num_value_heads", "linear_num_heads", "mamba_dt_rank", "time_step_rank", "num_attention_heads_per_layer"], 4),
+    "index_n_heads": 16,
+    **dict.fromkeys(["linear_num_value_heads", "linear_num_heads", "mamba_dt_rank", "time_step_rank", "num_attention_heads_per_layer"], 4),
     **dict.fromkeys(["linear_num_key_heads", "mamba_n_groups", "n_groups", "o_groups"], 2),
     **dict.fromkeys(["mamba_head_dim", "mamba_d_head", "qk_rope_head_dim"], 16),
     "mamba_d_ssm": 128, "q_lora_rank": 48, "qk_head_dim": 48, "rotary_dim": 8, "first_k_dense_replace": 1, "max_source_positions": 24,
@@ -65,7 +73,7 @@ OVERRIDES: dict[str, dict] = {
     "deepseek_v4": {"head_dim": 32, "partial_rotary_factor": 0.5, "qk_rope_head_dim": 16, "num_nextn_predict_layers": 0},
     "dots1": {"n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2, "first_k_dense_replace": 1},
     "ernie4_5_moe": {"moe_layer_end_index": LAYERS - 1, "num_key_value_heads": 2, "intermediate_size": 128},
-    "gemma3n_text": {"num_kv_shared_layers": 2, "layer_types": WINDOWED[2:] * 2, "intermediate_size": [96] * LAYERS},
+    "gemma3n_text": {"num_kv_shared_layers": 2, "layer_types": ["full_attention" if i % 5 == 4 else "sliding_attention" for i in range(22)], "num_hidden_layers": 22, "intermediate_size": [96] * 22, "activation_sparsity_pattern": [0.95] * 2 + [0.0] * 20},
     "gemma4_text": {"layer_types": ["sliding_attention", *WINDOWED[1:]]},
     "glm5_next_text": {"index_topk": 8, "index_kpool": 4, "qk_rope_head_dim": 0, "head_dim": 0, "qk_head_dim": 32},
     "granitemoehybrid": {"layer_types": HYBRID},
@@ -76,7 +84,7 @@ OVERRIDES: dict[str, dict] = {
     "lfm2_moe": {"layer_types": ["conv", "full_attention", "conv", "full_attention"]},
     "nemotron": {"num_key_value_heads": 2, "head_dim": 16},
     "qwen4_exp_text": {"layer_types": ["linear_attention", "linear_attention", "linear_attention", "full_attention"], "indexer_n_heads": 4, "indexer_kv_heads": 1,
-                       "indexer_head_dim": 16, "indexer_budget": 8, "indexer_compress_ratio": 4},
+                       "indexer_head_dim": 32, "indexer_budget": 8, "indexer_compress_ratio": 4},
     "step3p7_text": {"sliding_window": WINDOW},
     "t5": {"decoder_start_token_id": 0},
 }
@@ -167,6 +175,8 @@ def shrink_text(config) -> dict:
             small[name] = known[name] // hidden * HIDDEN
     if isinstance(known.get("head_dim"), int) and heads and "qk_rope_head_dim" not in known:
         small["head_dim"] = HIDDEN // HEADS if known["head_dim"] * heads == hidden else 32
+    if isinstance(known.get("max_window_layers"), int) and known["max_window_layers"] >= layer_count(config):
+        small["max_window_layers"] = LAYERS
     if known.get("query_pre_attn_scalar") is not None and known["query_pre_attn_scalar"] == known.get("head_dim"):
         small["query_pre_attn_scalar"] = small["head_dim"]
     return small | special_tokens(known)
@@ -270,7 +280,7 @@ class Family:
             return
         try:
             config = self.config()
-            output(self.model(config), config, TOKENS)
+            output(self.model(config), config, tokens_of(config))
         except RuntimeError as error:
             found = re.search(r"sum exactly to (\d+) .*split_sizes=\[(\d+), (\d+), (\d+)\]", str(error))
             if found:
@@ -335,8 +345,10 @@ def output(model, config, tokens: list[int], width: int | None = None) -> numpy.
     encoder_decoder = getattr(config, "is_encoder_decoder", False)
     with torch.no_grad():
         if encoder_decoder:
-            half = len(tokens) // 2
-            found = model(input_ids=ids[:, :half], decoder_input_ids=ids[:, half:], use_cache=False)
+            # As `ggmill measure` divides a text.
+            source = len(tokens) // 2 + 1
+            start = torch.tensor([[config.decoder_start_token_id]])
+            found = model(input_ids=ids[:, :source], decoder_input_ids=torch.cat([start, ids[:, source:]], 1), use_cache=False)
         elif hasattr(model, "get_output_embeddings") and model.get_output_embeddings() is not None and not is_encoder(model):
             try:
                 found = model(input_ids=ids)

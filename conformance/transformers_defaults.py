@@ -1,8 +1,8 @@
-"""Writes what the configuration classes of transformers (4.57.6) take for granted.
+"""Writes what the configuration classes of transformers (4.57.6, or 5.24.0) take for granted.
 
     python transformers_defaults.py LLAMA_CPP OUT.json
 
-OUT is crates/ggmill-arch/data/transformers.json. Checkpoints leave out of config.json what their class has by default, and the reference converter reads the
+OUT is crates/ggmill-arch/data/transformers.json, or transformers-5.json with release 5. Checkpoints leave out of config.json what their class has by default, and the reference converter reads the
 configuration through that class. LLAMA_CPP is the directory `vendor/llama.cpp` of the source archive of llama-cpp-python 0.3.36: it says which classes of models
 count. What is written, one line for each `model_type`:
 
@@ -95,6 +95,15 @@ def values(configuration, **arguments):
     return {name: value for name, value in found.items() if finite(value)}
 
 
+def is_made(configuration):
+    """Whether the class makes a configuration without arguments: that of an assistant of Gemma 4 contradicts itself."""
+    try:
+        configuration()
+    except Exception:
+        return False
+    return True
+
+
 def parts(configuration):
     """The configurations within one, by the class that it declares and by what it has by default."""
     classes = dict(getattr(configuration, "sub_configs", {}))
@@ -132,8 +141,8 @@ def line(entries):
 def main(root, out):
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
-    classes = {kind: CONFIG_MAPPING[kind] for kind in CONFIG_MAPPING_NAMES}
-    chosen = {kind: classes[kind] for kind in named_by(registered(root) | OWN)}
+    classes = {kind: CONFIG_MAPPING[kind] for kind in CONFIG_MAPPING_NAMES if is_made(CONFIG_MAPPING[kind])}
+    chosen = {kind: classes[kind] for kind in named_by(registered(root) | OWN) if kind in classes}
     # A model of several parts is converted by the class of its text part, whatever the whole is called.
     for kind, configuration in classes.items():
         try:
@@ -144,7 +153,7 @@ def main(root, out):
             chosen[kind] = configuration
     while True:
         within = {part.model_type: part for configuration in chosen.values() for part in parts(configuration).values()}
-        new = {kind: part for kind, part in within.items() if kind not in chosen and part is not transformers.AutoConfig}
+        new = {kind: part for kind, part in within.items() if kind not in chosen and part is not transformers.AutoConfig and is_made(part)}
         if not new:
             break
         chosen.update(new)

@@ -42,6 +42,7 @@ pub use memory::{CacheSpec, CachedBlock, MemorySpec, StateBlock, StateSpec, Tens
 pub use near::near_part;
 pub use parameters::config::configured;
 pub use parameters::key::{Key, KeyValue};
+pub use parameters::settings::AssumedSetting;
 pub use reference::kinds::kind_of_architecture;
 pub use reference::refused::refused_classes;
 pub use reference::requirement::{

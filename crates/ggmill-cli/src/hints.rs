@@ -71,6 +71,10 @@ fn text(hint: &Hint) -> String {
              the weights"
         }
         Hint::OtherPreTokenizer => "--pre NAME tokenizes with a different pre-tokenizer",
+        Hint::AssumeDefaults => {
+            "--assume-defaults converts with the assumed values: the file computes something else \
+             than the checkpoint"
+        }
         Hint::OmitVocabulary => "--no-vocab converts only the weights",
         Hint::OmitTokenizer => "--no-vocab omits the tokenizer",
         Hint::VocabularyOnly => "--vocab-only writes only the files of its tokenizer",

@@ -41,12 +41,19 @@ pub struct ConvertOptions {
     pub pre: Option<String>,
     /// Omits the tensors: the result has only metadata, including the vocabulary.
     pub vocab_only: bool,
+    /// Converts checkpoints with settings that the file cannot express: programs assume another
+    /// value, so the file computes something else. It lists them under
+    /// [`ASSUMED_SETTINGS_KEY`].
+    pub assume_defaults: bool,
     /// Overrides of the metadata in the checkpoint.
     pub metadata: Option<MetadataOverride>,
     /// Rules for converting the target model's vocabulary, for a draft model whose description has
     /// the vocabulary kind `target`: [`WithTarget::vocabulary`](crate::WithTarget::vocabulary).
     pub target_vocabulary: Option<VocabularySpec>,
 }
+
+/// The key of a file with the settings of its checkpoint that it does not express.
+pub const ASSUMED_SETTINGS_KEY: &str = "ggmill.assumed_settings";
 
 impl ConvertOptions {
     /// Returns options for a conversion to `file_type`, with defaults for the rest.
@@ -57,6 +64,7 @@ impl ConvertOptions {
             no_vocab: false,
             pre: None,
             vocab_only: false,
+            assume_defaults: false,
             metadata: None,
             target_vocabulary: None,
         }
@@ -193,6 +201,16 @@ pub fn convert(
         notes.push(note.clone());
     }
     notes.extend(resolved.warnings().iter().map(ToString::to_string));
+    // A vocabulary alone computes nothing.
+    let assumed = resolved.assumed_settings().iter().filter(|_| !options.vocab_only);
+    let assumed: Vec<String> = assumed.map(ToString::to_string).collect();
+    if !assumed.is_empty() {
+        let message = format!("config.json: {}", assumed.join("; "));
+        if !options.assume_defaults {
+            return Err(Error::new(ErrorKind::Setting, message));
+        }
+        notes.push(format!("the file does not compute what the checkpoint does: {message}"));
+    }
 
     let (tensors, wide) =
         if options.vocab_only { Default::default() } else { tensors(&weights, &resolved, target)? };
@@ -222,6 +240,9 @@ pub fn convert(
     general.write_to(&mut metadata);
     resolved.write_keys(file_type, &mut metadata);
     metadata.set(keys::GENERAL_QUANTIZATION_VERSION, QUANTIZATION_VERSION);
+    if !assumed.is_empty() {
+        metadata.set(ASSUMED_SETTINGS_KEY, assumed);
+    }
     if !wide.is_empty() {
         let values = vec![false; wide.len()];
         metadata.set("general.tensor_extra.name", wide);

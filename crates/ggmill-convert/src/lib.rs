@@ -14,7 +14,9 @@ mod vocabulary;
 mod weights;
 
 pub use back::{RestoreOptions, RestoredCheckpoint, check_restorable, restore_checkpoint};
-pub use convert::{AutoType, ConvertOptions, convert, has_projector, own_type};
+pub use convert::{
+    ASSUMED_SETTINGS_KEY, AutoType, ConvertOptions, convert, has_projector, own_type,
+};
 pub use descriptions::read_descriptions;
 pub use general::MetadataOverride;
 pub use legacy::{LegacyOptions, convert_legacy};

@@ -26,6 +26,8 @@ pub enum ErrorKind {
     Architecture,
     /// Valid, but not supported by this version.
     Unsupported,
+    /// The checkpoint has a setting that the file cannot express, and programs assume another value.
+    Setting,
     /// A tensor has values that the requested type cannot represent: NaN, infinity, out of range.
     NonFinite,
     /// Importance weights are missing for a type that requires them, do not fit, or cannot be read.
@@ -61,6 +63,7 @@ impl ErrorKind {
             Self::Checkpoint => "checkpoint",
             Self::Architecture => "architecture",
             Self::Unsupported => "unsupported",
+            Self::Setting => "setting",
             Self::NonFinite => "non_finite",
             Self::Importance => "importance",
             Self::Quantized => "quantized",

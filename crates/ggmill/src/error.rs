@@ -499,6 +499,7 @@ mod files {
                 K::Checkpoint | K::Types => (Kind::Malformed, None),
                 K::Vocabulary => (Kind::Malformed, Some(Hint::OmitVocabulary)),
                 K::Architecture | K::Unsupported => (Kind::Unsupported, None),
+                K::Setting => (Kind::Unsupported, Some(Hint::AssumeDefaults)),
                 K::PreTokenizer => (Kind::Unsupported, Some(Hint::NamePreTokenizer)),
                 K::NonFinite => (Kind::Refused, Some(Hint::CheckData)),
                 K::Importance => (Kind::Refused, Some(Hint::ImportanceMatrix)),

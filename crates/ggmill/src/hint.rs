@@ -75,6 +75,8 @@ pub enum Hint {
     NamePreTokenizer,
     /// Tokenize with a different pre-tokenizer.
     OtherPreTokenizer,
+    /// Convert with the values that programs assume for settings that the file cannot express.
+    AssumeDefaults,
     /// Omit the vocabulary.
     OmitVocabulary,
     /// Convert only the vocabulary.
@@ -319,6 +321,7 @@ impl fmt::Display for Hint {
             }
             Self::NamePreTokenizer => "name the pre-tokenizer, or omit the vocabulary",
             Self::OtherPreTokenizer => "tokenize with a different pre-tokenizer",
+            Self::AssumeDefaults => "convert with the assumed values: the results differ",
             Self::OmitVocabulary => "omit the vocabulary",
             Self::VocabularyOnly => "convert only the vocabulary",
             Self::NoVocabulary => "the file has no vocabulary, or an incomplete one",

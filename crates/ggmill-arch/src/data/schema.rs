@@ -113,6 +113,7 @@ description_and_part! {
         vocabulary: Option<RawVocabulary>,
         refuse: Vec<RawRemark>,
         warn: Vec<RawRemark>,
+        assume: Vec<RawAssumption>,
     }
 }
 
@@ -595,6 +596,18 @@ pub(crate) struct RawRemark {
     pub(crate) because: String,
 }
 
+/// A setting of a checkpoint that programs do not read from the file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawAssumption {
+    /// The hyperparameter that reads it, or its path in `config.json`.
+    pub(crate) setting: String,
+    /// Whether it has another value than the assumed one.
+    pub(crate) when: String,
+    /// The assumed value, in words or as JSON.
+    pub(crate) assumed: String,
+}
+
 /// An expression, or a plain number or bool, which needs no quotes.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "expected an expression in quotes, a number, true or false")]
@@ -706,6 +719,7 @@ coded! { RawGroup { r#for, when, tensor } }
 coded! { RawSteps { r#for, when, steps } }
 coded! { RawSourceTable { name, names, r#for, operations, when, parts, first, last, shape, zero_rest, same_rest, preferred } }
 coded! { RawRemark { when, because } }
+coded! { RawAssumption { setting, when, assumed } }
 coded_enum! { RawIgnore { Pattern(pattern), 1 => Table(table) } }
 coded_enum! { RawStage { Early, 1 => Model, 2 => Never } }
 coded_enum! { RawSpacePrefix { Flag(flag), 1 => Place(place) } }

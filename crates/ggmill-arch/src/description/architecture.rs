@@ -9,7 +9,9 @@ use crate::checkpoint::name_rules::NameRuleTemplates;
 use crate::checkpoint::vocabulary::VocabularyTemplate;
 use crate::checkpoint::vocabulary_kind::VocabularyKind;
 use crate::data::coded::CHECKPOINTS;
-use crate::data::schema::{RawArchitecture, RawCheckpoint, RawExpression, RawRemark, SCHEMA};
+use crate::data::schema::{
+    RawArchitecture, RawAssumption, RawCheckpoint, RawExpression, RawRemark, SCHEMA,
+};
 use crate::description::include::Parts;
 use crate::description::outline::{ParameterOutline, TensorOutline};
 use crate::description::tensor::TensorGroup;
@@ -66,6 +68,8 @@ pub struct Architecture {
     /// Conditions of models that cannot be converted.
     pub(crate) refuse: Vec<Remark>,
     pub(crate) warn: Vec<Remark>,
+    /// Settings of checkpoints that programs do not read from the file.
+    pub(crate) assume: Vec<Assumption>,
     /// The state that a model keeps between tokens, if the description defines it.
     pub(crate) memory: Option<MemoryTemplate>,
     /// The program of the computation graph, if the description has one.
@@ -103,6 +107,16 @@ pub(crate) struct CheckpointKind {
 pub(crate) struct Remark {
     pub(crate) when: Expression,
     pub(crate) because: Box<str>,
+}
+
+/// A setting of a checkpoint that programs do not read from the file: they assume one value.
+#[derive(Clone, Debug)]
+pub(crate) struct Assumption {
+    /// The hyperparameter that reads the setting, or its path in `config.json`.
+    pub(crate) setting: Box<str>,
+    /// Holds if the setting has another value.
+    pub(crate) when: Expression,
+    pub(crate) assumed: Box<str>,
 }
 
 impl Architecture {
@@ -198,6 +212,8 @@ impl Architecture {
         let remark = |remark: &_| Remark::understand(remark, &known);
         let refuse = understood_of_checkpoints(&raw.refuse, remark)?;
         let warn = understood_of_checkpoints(&raw.warn, remark)?;
+        let assumption = |raw: &_| Assumption::understand(raw, &known);
+        let assume = understood_of_checkpoints(&raw.assume, assumption)?;
         let checkpoints = understood_of_checkpoints(&raw.checkpoint, |checkpoint| {
             CheckpointKind::understand(checkpoint, &raw.name, &places)
         })?;
@@ -234,6 +250,7 @@ impl Architecture {
             contradictions,
             refuse,
             warn,
+            assume,
             parameters,
             memory,
             graph,
@@ -442,6 +459,7 @@ impl RawArchitecture {
             ("contradictions", self.contradiction.len(), MAX_ENTRIES),
             ("refusals", self.refuse.len(), MAX_ENTRIES),
             ("warnings", self.warn.len(), MAX_ENTRIES),
+            ("assumed settings", self.assume.len(), MAX_ENTRIES),
             ("keys of the example", self.example.0.len(), MAX_KEYS),
             ("quantizations", self.quantized.as_ref().map_or(0, Vec::len), MAX_ENTRIES),
         ];
@@ -525,5 +543,14 @@ impl Remark {
         let when = Expression::parse(&raw.when)?;
         when.check_names(known)?;
         Ok(Self { when, because: raw.because.as_str().into() })
+    }
+}
+
+impl Assumption {
+    fn understand(raw: &RawAssumption, known: &dyn Fn(&str) -> bool) -> Result<Self> {
+        let when = Expression::parse(&raw.when)?;
+        when.check_names(known)?;
+        let (setting, assumed) = (raw.setting.as_str().into(), raw.assumed.as_str().into());
+        Ok(Self { setting, when, assumed })
     }
 }

@@ -149,4 +149,5 @@ fn add(whole: &mut RawPart, mut more: RawPart) {
     whole.contradiction.extend(more.contradiction);
     whole.refuse.extend(more.refuse);
     whole.warn.extend(more.warn);
+    whole.assume.extend(more.assume);
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value as Json;
 
 use crate::error::{Error, Result};
-use crate::parameters::transformers::{class_defaults, part_defaults};
+use crate::parameters::transformers::{Release, class_defaults};
 use crate::parameters::{Parameter, ParameterSource};
 use crate::value::ParameterValue;
 
@@ -19,6 +19,10 @@ const SECTIONS: [&str; 6] = [
     "thinker_config.text_config",
     "transformer_layer_config",
 ];
+
+/// The setting for which, since release 5 of the library, the whole counts and not its part: whether
+/// the output shares the weights of the embedding.
+const WHOLE_SINCE_V5: &str = "tie_word_embeddings";
 
 /// The maximum length of a list or string value.
 const MAX_LEN: usize = 1 << 16;
@@ -37,6 +41,7 @@ pub(crate) struct Config<'a> {
     /// The layers in order of precedence.
     layers: [Option<&'a Json>; 4],
     documents: Option<&'a Documents>,
+    release: Release,
 }
 
 impl<'a> Config<'a> {
@@ -49,14 +54,17 @@ impl<'a> Config<'a> {
     /// tower may name its own class.
     fn of_projector(root: &'a Json) -> Self {
         let tower = root.get("vision_config").filter(|tower| first_class(tower).is_some());
-        let of_root = model_type(root).and_then(class_defaults);
-        Self { root, section: tower, layers: [None, None, Some(root), of_root], documents: None }
+        let release = Release::of(root);
+        let of_root = model_type(root).and_then(|name| release.class_defaults(name));
+        let layers = [None, None, Some(root), of_root];
+        Self { root, section: tower, layers, documents: None, release }
     }
 
     pub(crate) fn new(root: &'a Json) -> Self {
         let section =
             SECTIONS.iter().find_map(|path| at(root, path).filter(|section| section.is_object()));
-        let defaults = |part: &Json| class_defaults(model_type(part)?);
+        let release = Release::of(root);
+        let defaults = |part: &Json| release.class_defaults(model_type(part)?);
         let of_root = defaults(root);
         // A section without a model type has the one in the class defaults of the whole model.
         let of_section = section.and_then(|section| {
@@ -64,7 +72,7 @@ impl<'a> Config<'a> {
             defaults(section).or_else(|| defaults(named()?))
         });
         let layers = [section, of_section, Some(root), of_root];
-        Self { root, section, layers, documents: None }
+        Self { root, section, layers, documents: None, release }
     }
 
     /// Returns the configuration with or without class defaults.
@@ -85,9 +93,48 @@ impl<'a> Config<'a> {
         if let Some((file, path)) = path.split_once('#') {
             return at(self.documents?.get(file)?, path);
         }
-        let name = path.split_once('.').map_or(path, |(name, _)| name);
-        let layer = self.layers.into_iter().flatten().find(|layer| layer.get(name).is_some())?;
-        at(layer, path)
+        let (name, rest) = path.split_once('.').map_or((path, ""), |(name, rest)| (name, rest));
+        let [mut section, mut of_section, root, of_root] = self.layers;
+        if self.release == Release::V5 && path == WHOLE_SINCE_V5 && self.names_whole() {
+            (section, of_section) = (None, None);
+        }
+        for (given, of_class) in [(section, of_section), (root, of_root)] {
+            if let Some(given) = given {
+                if given.get(name).is_some() {
+                    return at(given, path);
+                }
+                let of_type = |of_type| {
+                    self.release.aliases(of_type, name).find(|alias| given.get(alias).is_some())
+                };
+                if let Some(alias) = model_type(given).and_then(of_type) {
+                    let path =
+                        if rest.is_empty() { alias.to_owned() } else { format!("{alias}.{rest}") };
+                    return at(given, &path);
+                }
+            }
+            let counts = |_: &&Json| !given.is_some_and(|given| replaces(given, name, rest));
+            if let Some(defaults) =
+                of_class.filter(counts).filter(|defaults| defaults.get(name).is_some())
+            {
+                return at(defaults, path);
+            }
+        }
+        None
+    }
+
+    /// Returns `true` if the whole model decides on its class, which its part does not name.
+    fn names_whole(&self) -> bool {
+        self.section.is_some_and(|section| first_class(section).is_none())
+            && self.layers[2].is_some_and(|root| root.get(WHOLE_SINCE_V5).is_some())
+    }
+
+    /// Returns the value of a setting, including an explicit `null`; `None` if neither the
+    /// configuration nor its class has it.
+    pub(crate) fn setting(&self, path: &str) -> Option<&'a Json> {
+        self.find(path).or_else(|| {
+            let mut layers = self.layers.into_iter().flatten();
+            layers.find_map(|layer| path.split('.').try_fold(layer, |json, name| json.get(name)))
+        })
     }
 
     /// Returns the class default of a nested section at a path, unless the section sets it.
@@ -100,8 +147,8 @@ impl<'a> Config<'a> {
             given = given.and_then(|given| given.get(name));
             let own = given.and_then(model_type).or(by_default.and_then(model_type));
             class = outer
-                .and_then(|outer| part_defaults(outer, name))
-                .or(own.and_then(class_defaults))
+                .and_then(|outer| self.release.part_defaults(outer, name))
+                .or(own.and_then(|own| self.release.class_defaults(own)))
                 .or(by_default)?;
             outer = own;
         }
@@ -211,6 +258,13 @@ impl<'a> Config<'a> {
 pub(crate) fn text_part(model_type: &str) -> Option<(&'static str, &'static str)> {
     let defaults = class_defaults(model_type)?;
     SECTIONS.iter().find_map(|name| Some((*name, self::model_type(defaults.get(name)?)?)))
+}
+
+/// Returns `true` if a configuration has the older spelling of a member of `rope_parameters`, which
+/// the library moves there, so that the default of the class does not count.
+fn replaces(given: &Json, name: &str, rest: &str) -> bool {
+    let has = |name: &str| given.get(name).is_some_and(|value| !value.is_null());
+    name == "rope_parameters" && (has("rope_scaling") || has(rest.rsplit('.').next().unwrap_or("")))
 }
 
 fn model_type(part: &Json) -> Option<&str> {

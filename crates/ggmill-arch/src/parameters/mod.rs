@@ -5,6 +5,7 @@ pub(crate) mod declared;
 pub(crate) mod entries;
 pub(crate) mod key;
 pub(crate) mod key_template;
+pub(crate) mod settings;
 pub(crate) mod transformers;
 
 use core::fmt;

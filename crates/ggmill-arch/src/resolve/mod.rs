@@ -16,7 +16,7 @@ use crate::checkpoint::name_rules::NameRules;
 use crate::checkpoint::vocabulary::{VocabularyKindSpec, VocabularySpec, VocabularyTemplate};
 use crate::data::coded::CHECKPOINTS;
 use crate::data::schema::RawStage;
-use crate::description::architecture::{Architecture, CheckpointKind, Remark};
+use crate::description::architecture::{Architecture, Assumption, CheckpointKind, Remark};
 use crate::description::tensor::{Budget, Origin, TensorSpec};
 use crate::error::{Error, ErrorKind, Result, SubjectKind};
 use crate::language::expression::{Expression, Purpose, Scope};
@@ -27,6 +27,7 @@ use crate::parameters::config::{Config, Documents};
 use crate::parameters::declared::IMPLICIT;
 use crate::parameters::key::{Key, KeyValue};
 use crate::parameters::key_template::KeyTemplate;
+use crate::parameters::settings::{AssumedSetting, unread_settings};
 use crate::value::ParameterValue;
 
 /// The hyperparameters of a model with their values.
@@ -45,6 +46,7 @@ pub struct Resolved<'a> {
     /// Indices in `tensors`, sorted by name.
     by_name: Vec<u32>,
     warnings: Vec<&'a str>,
+    assumed: Vec<AssumedSetting>,
     bare: bool,
     typical: bool,
 }
@@ -67,6 +69,7 @@ impl<'a> Resolved<'a> {
         let fuel = Cell::new(Scope::FUEL);
         let purpose = Purpose::Checkpoint(facts);
         let mut model = Self::of(architecture, source, kind, names, purpose, &fuel)?;
+        model.assume_settings(source, &fuel, facts)?;
         // Tensors without sources occur only in existing files.
         model.tensors.retain(|tensor| !matches!(&tensor.origin, Origin::Checkpoint(alternatives) if alternatives.is_empty()));
         model.by_name = sorted_by_name(&model.tensors)?;
@@ -203,9 +206,36 @@ impl<'a> Resolved<'a> {
             vocabulary,
             by_name,
             warnings,
+            assumed: Vec::new(),
             bare: kind.is_some_and(|kind| kind.bare),
             typical,
         })
+    }
+
+    /// Finds the settings of a checkpoint that the file does not express.
+    fn assume_settings(
+        &mut self,
+        config: &Config<'_>,
+        fuel: &Cell<u64>,
+        facts: Option<&dyn CheckpointFacts>,
+    ) -> Result<()> {
+        let scope = Scope::new(&self.parameters, fuel).for_purpose(Purpose::Checkpoint(facts));
+        let mut assumed = Vec::new();
+        for assumption in &self.architecture.assume {
+            if assumption.when.evaluate_bool(&scope)? {
+                assumed.push(self.architecture.assumed_setting(assumption, config)?);
+            }
+        }
+        if !self.architecture.is_projector() {
+            let is_known = |setting: &AssumedSetting| {
+                assumed.iter().any(|known: &AssumedSetting| known.name == setting.name)
+            };
+            let unread: Vec<_> =
+                unread_settings(config).filter(|setting| !is_known(setting)).collect();
+            assumed.extend(unread);
+        }
+        self.assumed = assumed;
+        Ok(())
     }
 
     /// Returns the description.
@@ -305,6 +335,14 @@ impl<'a> Resolved<'a> {
     }
 }
 
+impl Resolved<'_> {
+    /// Settings of the checkpoint that change what the model computes, and that programs do not read
+    /// from the file.
+    pub fn assumed_settings(&self) -> &[AssumedSetting] {
+        &self.assumed
+    }
+}
+
 impl Architecture {
     /// Applies the description to a checkpoint's `config.json`.
     ///
@@ -324,6 +362,26 @@ impl Architecture {
         facts: &dyn CheckpointFacts,
     ) -> Result<Resolved<'_>> {
         self.resolve_config(config, Some((documents, facts)))
+    }
+
+    /// Returns a setting that the file does not express, with its value.
+    fn assumed_setting(
+        &self,
+        assumption: &Assumption,
+        config: &Config<'_>,
+    ) -> Result<AssumedSetting> {
+        let Assumption { setting, assumed, .. } = assumption;
+        let parameter = self.parameters.iter().find(|parameter| parameter.name == *setting);
+        let found = parameter.map(|parameter| config.lookup(parameter)).transpose()?.flatten();
+        Ok(match (found, parameter) {
+            (Some((value, place)), _) => AssumedSetting::new(&place, &value, assumed),
+            (None, parameter) => {
+                let first = parameter.and_then(|parameter| parameter.from.first());
+                let place = first.unwrap_or(setting);
+                let value = config.setting(place).unwrap_or(&Json::Null);
+                AssumedSetting::new(place, value, assumed)
+            }
+        })
     }
 
     fn resolve_config(

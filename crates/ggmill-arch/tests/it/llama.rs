@@ -183,12 +183,6 @@ fn what_is_missing_or_wrong_is_named() {
             "bid from 0 to 4000000000: 4000000000 repetitions, the limit is 65536",
         ),
         (
-            with(mistral(), "rope_scaling", json!({ "type": "yarn", "factor": 2 })),
-            ErrorKind::Configuration,
-            "key \"llama.rope.scaling.original_context_length\": rope_original_context is none, \
-             expected u32",
-        ),
-        (
             with(mistral(), "draft_vocab_size", json!(3)),
             ErrorKind::Unsupported,
             "config.json has draft_vocab_size, as in draft models for speculative decoding \
@@ -239,17 +233,38 @@ fn text_from_a_configuration_is_escaped() {
 }
 
 #[test]
-fn an_unknown_way_of_scaling_is_a_warning() {
-    let model = |rope_type: &str| {
-        llama()
-            .resolve(&with(mistral(), "rope_scaling", json!({ "rope_type": rope_type })))
-            .unwrap()
-            .warnings()
-            .len()
+fn what_a_file_cannot_express_is_named() {
+    let assumed = |name: &str, value: Json| {
+        let config = with(mistral(), name, value);
+        let model = llama().resolve(&config).unwrap();
+        model.assumed_settings().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let rope =
+        |rope_type: &str| assumed("rope_scaling", json!({ "rope_type": rope_type, "factor": 4.0 }));
+    for known in ["default", "linear", "dynamic", "yarn", "llama3"] {
+        assert_eq!(rope(known), [""; 0], "{known}");
+    }
+    for unknown in ["mystery", "longrope"] {
+        let message =
+            format!("rope_scaling.rope_type is \"{unknown}\", and programs assume default");
+        assert_eq!(rope(unknown), [message]);
+    }
+    let yarn = |name: &str, value: Json| {
+        assumed("rope_scaling", json!({ "rope_type": "yarn", "factor": 4.0, name: value }))
     };
     assert_eq!(
-        (model("default"), model("mystery"), model("linear"), model("longrope")),
-        (0, 1, 1, 1)
+        yarn("truncate", json!(false)),
+        ["rope_scaling.truncate is false, and programs assume true"]
+    );
+    assert_eq!(
+        yarn("beta_fast", json!(16)),
+        ["rope_scaling.beta_fast is 16, and programs assume 32"]
+    );
+    // A window as long as the context changes nothing.
+    assert_eq!(assumed("sliding_window", json!(1 << 20)), [""; 0]);
+    assert_eq!(
+        assumed("sliding_window", json!(1024)),
+        ["sliding_window is 1024, and programs assume null"]
     );
 }
 

@@ -50,6 +50,12 @@ fn agrees(name: &str) {
 
     let mut metadata = MetadataBuf::new();
     model.write_keys(FileType::F16, &mut metadata);
+    // The magnitude of YaRN, which the reference writes to a key that is not read.
+    let magnitude = metadata.get("llama.rope.scaling.attn_factor").and_then(|value| value.as_f64());
+    let given = config["rope_parameters"]["attention_factor"].as_f64();
+    let expected = given.map(|given| f64::from((given / (0.1 * 4.0f64.ln() + 1.0)) as f32));
+    assert_eq!(magnitude, expected, "{name}");
+    metadata.remove("llama.rope.scaling.attn_factor");
     let keys: Vec<Json> =
         metadata.iter().map(|(key, value)| shown(key.to_str().unwrap(), &value)).collect();
     let ours = |key: &&Json| {

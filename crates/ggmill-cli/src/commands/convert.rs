@@ -110,6 +110,10 @@ pub(crate) struct Args {
     /// A JSON file with metadata (general.author, general.license, …) that overrides that of SRC
     #[arg(long, value_name = "FILE")]
     metadata: Option<PathBuf>,
+    /// Convert although config.json has settings that the file cannot express: the file computes with
+    /// the values that programs assume, and lists the settings in the key ggmill.assumed_settings
+    #[arg(long)]
+    assume_defaults: bool,
     /// Write no vocabulary
     #[arg(long)]
     no_vocab: bool,
@@ -203,6 +207,7 @@ fn convert(args: Args, builder: Convert<'_>, console: Console) -> Result<Status,
         .open_with(remote::options(&args.src)?)
         .overwrite(args.force)
         .no_vocab(args.no_vocab)
+        .assume_defaults(args.assume_defaults)
         .vocab_only(args.vocab_only)
         .mmproj(args.mmproj)
         .with_graph(args.with_graph)
@@ -309,6 +314,7 @@ fn restore_request(args: Args) -> Result<RestoreRequest, Failure> {
         (args.json, "--json"),
         (args.mmproj, "--mmproj"),
         (args.with_graph, "--with-graph"),
+        (args.assume_defaults, "--assume-defaults"),
         (args.base.is_some(), "--base"),
         (args.target.is_some(), "--target"),
         (args.target_size.is_some(), "--target-size"),

@@ -33,6 +33,7 @@ pub(crate) fn file(
     path: &Path,
 ) -> Result<GgufCheckpoint, String> {
     let mut options = ConvertOptions::new(file_type);
+    options.assume_defaults = true;
     options.no_vocab = true;
     let catalogue = Catalogue::new();
     let text = |error: &dyn std::fmt::Display| error.to_string();
@@ -325,6 +326,7 @@ fn dropped_elements_must_be_reproducible() {
     materialize(&recipe, &directory);
     let source = CheckpointDirectory::open(&directory).unwrap();
     let mut options = ConvertOptions::new(FileType::F32);
+    options.assume_defaults = true;
     options.no_vocab = true;
     let plan = convert(&source, &architecture, &options).unwrap().plan(&source).unwrap();
     let file = run(&plan, &source, Vec::new(), &RunOptions::with_threads(1), &mut |_| {

@@ -20,7 +20,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ggmill_arch::{Architecture, Catalogue};
-use ggmill_convert::{ConvertOptions, WithTarget, convert, own_type};
+use ggmill_convert::{ASSUMED_SETTINGS_KEY, ConvertOptions, WithTarget, convert, own_type};
 use ggmill_core::{FileType, GgmlType, Header};
 use ggmill_pipeline::formats::CheckpointDirectory;
 use ggmill_pipeline::{Pretrained, RunOptions, run};
@@ -248,6 +248,7 @@ fn file(
         let plain = TYPES.iter().find(|(known, _)| *known == kind).map(|(_, file_type)| *file_type);
         let mut options = ConvertOptions::new(plain.unwrap_or_else(|| own_type(checkpoint)));
         options.no_vocab = vocabulary(recipe) == "none";
+        options.assume_defaults = true;
         options.pre = Some("gpt-2".to_owned())
             .filter(|_| !is_plain && !matches!(vocabulary(recipe), "none" | "spm"));
         let catalogue = Catalogue::new();
@@ -264,6 +265,8 @@ fn file(
         };
         let architecture = found.map_err(|error| std::io::Error::other(error.to_string()))?;
         let mut recipe = convert(checkpoint, architecture, &options)?;
+        // The reference does not say so.
+        recipe.metadata.remove(ASSUMED_SETTINGS_KEY);
         if plain.is_none() {
             let target: Target = kind.parse()?;
             recipe = quantize_recipe(&recipe, &QuantizeOptions::new(target))?;

@@ -74,6 +74,7 @@ pub fn convert<'a>(path: impl AsRef<Path>) -> Result<Convert<'a>> {
         metadata: None,
         metadata_file: None,
         no_vocab: false,
+        assume_defaults: false,
         vocab_only: false,
         mmproj: false,
         pre: None,
@@ -146,6 +147,7 @@ pub struct Convert<'a> {
     metadata: Option<MetadataOverride>,
     metadata_file: Option<PathBuf>,
     no_vocab: bool,
+    assume_defaults: bool,
     vocab_only: bool,
     mmproj: bool,
     pre: Option<String>,
@@ -224,6 +226,15 @@ impl<'a> Convert<'a> {
     #[must_use]
     pub fn no_vocab(mut self, no_vocab: bool) -> Self {
         self.no_vocab = no_vocab;
+        self
+    }
+
+    /// Converts a checkpoint with settings that the file cannot express, and for which programs assume
+    /// another value: the file computes something else than the checkpoint. It is an error by
+    /// default, which names the settings.
+    #[must_use]
+    pub fn assume_defaults(mut self, assume_defaults: bool) -> Self {
+        self.assume_defaults = assume_defaults;
         self
     }
 
@@ -351,6 +362,7 @@ impl<'a> Convert<'a> {
             ConvertSource::Adapter => &[
                 ("target", self.target.is_some()),
                 ("no_vocab", self.no_vocab),
+                ("assume_defaults", self.assume_defaults),
                 ("vocab_only", self.vocab_only),
                 ("pre", self.pre.is_some()),
                 ("mmproj", self.mmproj),
@@ -368,6 +380,7 @@ impl<'a> Convert<'a> {
                 ("with_graph", self.with_graph),
                 ("logits", self.logits.is_some()),
                 ("no_vocab", self.no_vocab),
+                ("assume_defaults", self.assume_defaults),
                 ("vocab_only", self.vocab_only),
                 ("pre", self.pre.is_some()),
                 ("metadata", self.metadata.is_some()),
@@ -393,6 +406,7 @@ impl<'a> Convert<'a> {
         let mut options = ConvertOptions::new(file_type);
         options.name = self.name.take();
         options.no_vocab = self.no_vocab;
+        options.assume_defaults = self.assume_defaults;
         options.pre = self.pre.take();
         options.vocab_only = self.vocab_only;
         options.metadata = self.metadata.take();

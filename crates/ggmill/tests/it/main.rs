@@ -13,6 +13,7 @@ mod api;
 mod door;
 mod examples;
 mod guard;
+mod library;
 mod names;
 mod one_pass;
 mod packed;

@@ -58,6 +58,7 @@ fn kinds_of_errors_have_names_that_do_not_change() {
         (pipeline::ErrorKind::Budget, "budget"),
         (pipeline::ErrorKind::Types, "types"),
         (pipeline::ErrorKind::Memory, "memory"),
+        (pipeline::ErrorKind::Setting, "setting"),
         (pipeline::ErrorKind::PreTokenizer, "pre_tokenizer"),
         (pipeline::ErrorKind::Vocabulary, "vocabulary"),
         (pipeline::ErrorKind::Cancelled, "cancelled"),
