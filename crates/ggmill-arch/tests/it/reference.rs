@@ -53,6 +53,7 @@ fn agrees(name: &str) {
     // The magnitude of YaRN, which the reference writes to a key that is not read.
     let magnitude = metadata.get("llama.rope.scaling.attn_factor").and_then(|value| value.as_f64());
     let given = config["rope_parameters"]["attention_factor"].as_f64();
+    #[expect(clippy::cast_possible_truncation, reason = "the key is F32")]
     let expected = given.map(|given| f64::from((given / (0.1 * 4.0f64.ln() + 1.0)) as f32));
     assert_eq!(magnitude, expected, "{name}");
     metadata.remove("llama.rope.scaling.attn_factor");
