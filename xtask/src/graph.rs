@@ -183,19 +183,7 @@ const EFFECTS: &[Effect] = &[
     Effect { name: "logging", words: &["log::", "tracing::"], may: &[] },
 ];
 
-#[derive(clap::Args, Debug, Default)]
-pub(crate) struct Args {
-    /// List avoided words in the comments of crates that the check skips
-    #[arg(long)]
-    pending: bool,
-}
-
-pub(crate) fn run(args: &Args) -> Done {
-    if args.pending {
-        let findings = words::pending()?;
-        println!("{}\n{} findings", findings.join("\n"), findings.len());
-        return Ok(());
-    }
+pub(crate) fn run() -> Done {
     let mut packages = Vec::new();
     for metadata in [
         metadata()?,

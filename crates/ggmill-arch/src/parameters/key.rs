@@ -87,8 +87,8 @@ impl<T: ToValue> Settable for T {
     }
 }
 
-/// Returns the full key: descriptions omit the architecture prefix of its own keys. Keys of the format
-/// are full, and so are those of the xIELU activation, which llama.cpp writes without a prefix.
+/// Returns the full key: descriptions omit the prefix of the architecture. Keys of the format have no
+/// such prefix, and llama.cpp writes those of the xIELU activation without it.
 pub(crate) fn whole_key(architecture: &str, key: &str) -> Box<str> {
     let whole = ["general.", "tokenizer.", "xielu."].iter().any(|space| key.starts_with(space));
     if whole { key.into() } else { format!("{architecture}.{key}").into() }
