@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Args) -> Done {
         ("format", &format),
         ("lints", &lints),
         ("documentation", &documentation),
-        ("crate graph", &|| graph::run(&graph::Args::default())),
+        ("crate graph", &graph::run),
         ("features", &features::run),
         ("packages", &packages::run),
         ("other targets", &|| targets::run(&targets::Args::of_the_gate())),

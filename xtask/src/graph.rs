@@ -183,19 +183,7 @@ const EFFECTS: &[Effect] = &[
     Effect { name: "logging", words: &["log::", "tracing::"], may: &[] },
 ];
 
-#[derive(clap::Args, Debug, Default)]
-pub(crate) struct Args {
-    /// List avoided words in the comments of crates that the check skips
-    #[arg(long)]
-    pending: bool,
-}
-
-pub(crate) fn run(args: &Args) -> Done {
-    if args.pending {
-        let findings = words::pending()?;
-        println!("{}\n{} findings", findings.join("\n"), findings.len());
-        return Ok(());
-    }
+pub(crate) fn run() -> Done {
     let mut packages = Vec::new();
     for metadata in [
         metadata()?,
@@ -293,11 +281,11 @@ fn has_word(line: &str, word: &str) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::{Args, dependencies, effects, has_word, run};
+    use super::{dependencies, effects, has_word, run};
 
     #[test]
     fn this_workspace_keeps_to_the_table() {
-        run(&Args::default()).unwrap();
+        run().unwrap();
     }
 
     #[test]

@@ -40,7 +40,7 @@ enum Chore {
     Ci(ci::Args),
     /// Check which crate depends on which, which may touch files, threads or the terminal, and that
     /// no code names an architecture
-    Graph(graph::Args),
+    Graph,
     /// Check the links of the documentation, and build its site where mdBook is installed
     Site,
     /// Package every published crate, and build programs that depend on the packages
@@ -62,7 +62,7 @@ enum Chore {
 fn main() -> ExitCode {
     let done: Done = match Xtask::parse().chore {
         Chore::Ci(args) => ci::run(&args),
-        Chore::Graph(args) => graph::run(&args),
+        Chore::Graph => graph::run(),
         Chore::Site => site::run(),
         Chore::Packages => packages::run(),
         Chore::FuzzSeeds => fuzz::seeds(),

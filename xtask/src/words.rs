@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::process::{Done, root};
 use crate::sources::sources;
-use list::{Avoided, COMMENTS, EXCEPTIONS, MESSAGES, PENDING_CRATES, WORDS};
+use list::{Avoided, COMMENTS, EXCEPTIONS, MESSAGES, PENDING, WORDS};
 
 /// Packages without text for users.
 const UNPUBLISHED: &[&str] = &["ggmill-testdata", "ggmill-bench"];
@@ -26,7 +26,7 @@ pub(crate) fn findings() -> Done<Vec<String>> {
             let source = read(&path)?;
             collect(&place(&path), text::of_rust(&source), WORDS, &mut findings);
             collect(&place(&path), text::of_messages(&source), MESSAGES, &mut findings);
-            if !is_pending(&package) {
+            if !place(&path).starts_with(PENDING) {
                 collect_comments(&place(&path), &source, COMMENTS, &mut findings);
             }
         }
@@ -51,22 +51,6 @@ pub(crate) fn findings() -> Done<Vec<String>> {
     }
     findings.sort();
     Ok(findings)
-}
-
-/// Returns the findings about comments in crates that [`findings`] does not check.
-pub(crate) fn pending() -> Done<Vec<String>> {
-    let mut findings = Vec::new();
-    for package in entries(&root().join("crates"))?.into_iter().filter(|path| is_pending(path)) {
-        for path in sources(&package.join("src"))? {
-            collect_comments(&place(&path), &read(&path)?, COMMENTS, &mut findings);
-        }
-    }
-    findings.sort();
-    Ok(findings)
-}
-
-fn is_pending(package: &Path) -> bool {
-    PENDING_CRATES.iter().any(|name| package.ends_with(name))
 }
 
 fn collect_comments(place: &str, source: &str, words: &[Avoided], findings: &mut Vec<String>) {

@@ -4,7 +4,7 @@ use core::fmt;
 
 use ggmill_core::{RawStr, printable};
 
-use crate::near::near_part;
+use crate::spelling::near_part;
 
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = core::result::Result<T, E>;

@@ -17,7 +17,7 @@ pub(crate) struct Guard<W: Write> {
     inner: W,
     /// The beginning of a character or of a style, of which the rest was not written yet.
     pending: Vec<u8>,
-    /// What the line begins with so far.
+    /// The kind of the first characters of the line.
     line: Line,
 }
 

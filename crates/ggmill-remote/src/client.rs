@@ -51,7 +51,7 @@ struct Inner {
     regions: Mutex<Vec<(String, String)>>,
     requests: AtomicU64,
     bytes: AtomicU64,
-    /// What no message may contain, even if a server sends it back.
+    /// Credentials, which no message may contain, even if a server sends them back.
     secrets: Vec<String>,
 }
 

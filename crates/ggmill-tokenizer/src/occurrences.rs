@@ -13,7 +13,7 @@ pub(crate) struct Occurrences {
     links: Vec<Link>,
     /// The first bytes of the texts.
     is_first: [bool; 256],
-    /// The same, if there are few.
+    /// The first bytes as a list, if there are few.
     few: Option<Few>,
 }
 

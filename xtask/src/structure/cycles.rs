@@ -17,11 +17,6 @@ use crate::sources::sources;
 /// Modules that depend on each other on purpose, and why.
 const EXCEPTIONS: &[(&str, [&str; 2], &str)] = &[
     (
-        "crates/ggmill-arch/src",
-        ["graph", "program"],
-        "a graph is what a program computes, and a program says which outputs of a graph it has",
-    ),
-    (
         "crates/ggmill-pipeline/src",
         ["expression", "source"],
         "an expression reads from a source, and a derived source evaluates expressions",

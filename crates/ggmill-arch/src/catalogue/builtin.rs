@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
+use crate::data;
 use crate::data::coded::Coded;
-use crate::data::compiled;
 use crate::data::schema::RawPart;
 use crate::description::architecture::Architecture;
 use crate::description::include::Parts;
@@ -32,7 +32,7 @@ impl Builtin {
     // Tests parse every description and check its graph.
     fn get(&'static self) -> &'static Architecture {
         let read = || {
-            let raw = Coded::decode(&mut compiled::input(self.coded));
+            let raw = Coded::decode(&mut data::input(self.coded));
             Box::new(
                 Architecture::of_raw(raw, &BuiltinParts).expect("a test reads every description"),
             )
@@ -52,13 +52,13 @@ impl Parts for BuiltinParts {
     fn part(&self, name: &str) -> Option<Result<RawPart>> {
         let place = PARTS.binary_search_by_key(&name, |(part, _)| part).ok()?;
         let (_, coded) = PARTS.get(place)?;
-        Some(Ok(RawPart::decode(&mut compiled::input(coded))))
+        Some(Ok(RawPart::decode(&mut data::input(coded))))
     }
 
     fn program(&self, name: &str) -> Option<String> {
         let place = PROGRAMS.binary_search_by_key(&name, |(program, _)| program).ok()?;
         let (_, coded) = PROGRAMS.get(place)?;
-        Some(String::decode(&mut compiled::input(coded)))
+        Some(String::decode(&mut data::input(coded)))
     }
 }
 
@@ -241,7 +241,7 @@ mod tests {
 
         fn part(&self, name: &str) -> Option<Result<RawPart>> {
             let (_, coded) = PARTS.iter().find(|(part, _)| *part == name)?;
-            let mut part = RawPart::decode(&mut compiled::input(coded));
+            let mut part = RawPart::decode(&mut data::input(coded));
             keep_what_files_need(&mut part.parameters, &mut part.keys);
             Some(Ok(part))
         }
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn files_are_read_without_checkpoint_sections() {
         for Builtin { name, coded, .. } in &BUILTIN {
-            let mut raw = RawArchitecture::decode(&mut compiled::input(coded));
+            let mut raw = RawArchitecture::decode(&mut data::input(coded));
             keep_what_files_need(&mut raw.parameters, &mut raw.keys);
             let less = Architecture::of_raw(raw, &PartsForFiles).unwrap();
             let whole = Architecture::builtin(name).unwrap();
@@ -284,7 +284,7 @@ mod tests {
         };
         for (directory, list) in [("architectures", &BUILTIN[..]), ("projectors", &PROJECTORS)] {
             for Builtin { name, coded, .. } in list {
-                let mut input = compiled::input(coded);
+                let mut input = data::input(coded);
                 let decoded = RawArchitecture::decode(&mut input);
                 let mut expected: RawArchitecture = toml::from_str(&text(directory, name)).unwrap();
                 expected.computation.clone_from(&decoded.computation);
@@ -293,7 +293,7 @@ mod tests {
             }
         }
         for (name, coded) in PARTS {
-            let mut input = compiled::input(coded);
+            let mut input = data::input(coded);
             let decoded = RawPart::decode(&mut input);
             let expected = RawPart::parse(name, &text("parts", name)).unwrap();
             assert_eq!(format!("{decoded:?}"), format!("{expected:?}"), "{name}");

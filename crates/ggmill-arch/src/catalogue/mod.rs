@@ -4,15 +4,19 @@ pub(crate) mod builtin;
 pub(crate) mod directory;
 pub(crate) mod start;
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use ggmill_core::{Metadata, keys};
 use serde_json::Value as Json;
 
 use crate::data::coded::CHECKPOINTS;
+use crate::data::tables::Refused;
+use crate::data::{self, table};
 use crate::description::architecture::Architecture;
-use crate::distance::distance;
 use crate::error::{Error, ErrorKind, Result, quoted};
 use crate::parameters::config::{Config, json_type};
-use crate::reference::refused::reason;
+use crate::spelling::distance;
 
 /// The built-in descriptions and descriptions that a user adds. A user's description takes precedence
 /// over a built-in one for the same checkpoint or name.
@@ -224,4 +228,27 @@ impl Catalogue {
             Some((architecture, class))
         })
     }
+}
+
+static REFUSED: LazyLock<Refused> = LazyLock::new(|| table(data::REFUSED));
+
+fn list(projectors: bool) -> &'static BTreeMap<String, String> {
+    if projectors { &REFUSED.projectors } else { &REFUSED.models }
+}
+
+/// Returns the reason why checkpoints of this class are not converted; `None` if the class is not
+/// listed.
+pub(crate) fn reason(class: &str, projectors: bool) -> Option<&'static str> {
+    list(projectors).get(class).map(String::as_str)
+}
+
+/// Returns the known checkpoint classes without a description, of models or of projectors, with
+/// reasons.
+///
+/// ```
+/// let mut models = ggmill_arch::refused_classes(false);
+/// assert!(models.any(|(class, _)| class == "PocketTTSModel"));
+/// ```
+pub fn refused_classes(projectors: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
+    list(projectors).iter().map(|(class, reason)| (&**class, &**reason))
 }

@@ -10,10 +10,10 @@ use crate::catalogue::Catalogue;
 use crate::catalogue::builtin::BuiltinParts;
 use crate::description::architecture::Architecture;
 use crate::description::tensor::Origin;
-use crate::distance::distance;
 use crate::error::{Error, ErrorKind};
 use crate::parameters::config::Config;
 use crate::resolve::Resolved;
+use crate::spelling::distance;
 
 /// The maximum number of checkpoint tensors that are compared: a file can have any number.
 const MAX_NAMES: usize = 20_000;

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use crate::data::schema::{RawExpression, RawIgnore, RawRename};
 use crate::error::{Error, Result};
-use crate::language::expression::{Expression, Loop, Scope};
+use crate::language::expression::{Expression, Loop, Scope, optional};
 use crate::language::pattern::{Glob, Template, leading_number};
-use crate::language::terms::optional;
 use crate::value::ParameterValue;
 
 /// The rules for the tensor names of one checkpoint: replacements, tensors that are not needed, and

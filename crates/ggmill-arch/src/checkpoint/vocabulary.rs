@@ -9,11 +9,9 @@ use crate::data::schema::{
     RawTemplate, RawToken, RawVocabulary,
 };
 use crate::error::{Error, ErrorKind, Result, quoted};
-use crate::language::expression::Expression;
-use crate::language::terms::{condition, optional};
+use crate::language::expression::{Expression, condition, optional};
 use crate::limits::{MAX_ENTRIES, MAX_KEYS};
-use crate::parameters::key::Key;
-use crate::parameters::key_template::KeyTemplate;
+use crate::parameters::key::{Key, KeyTemplate};
 
 /// The stage at which `add_prefix_space` of `tokenizer_config.json` is written as
 /// `tokenizer.ggml.add_space_prefix`.

@@ -602,7 +602,7 @@ pub(crate) struct RawRemark {
 pub(crate) struct RawAssumption {
     /// The hyperparameter that reads it, or its path in `config.json`.
     pub(crate) setting: String,
-    /// Whether it has another value than the assumed one.
+    /// A condition that holds if it has another value than the assumed one.
     pub(crate) when: String,
     /// The assumed value, in words or as JSON.
     pub(crate) assumed: String,

@@ -2,6 +2,7 @@
 
 use core::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use ggmill_core::{ByteSize, ValueType};
 
@@ -12,21 +13,19 @@ use crate::data::coded::CHECKPOINTS;
 use crate::data::schema::{
     RawArchitecture, RawAssumption, RawCheckpoint, RawExpression, RawRemark, SCHEMA,
 };
+use crate::data::tables::Kinds;
+use crate::data::{self, parse_of_checkpoints, table};
 use crate::description::include::Parts;
-use crate::description::outline::{ParameterOutline, TensorOutline};
-use crate::description::tensor::TensorGroup;
+use crate::description::tensor::{TensorGroup, TensorOutline};
 use crate::error::{Error, ErrorKind, Result, SubjectKind, line_and_column, quoted};
-use crate::language::expression::{Expression, Scope};
+use crate::language::expression::{Expression, Scope, expression, optional};
 use crate::language::pattern::begins;
 use crate::language::program::Program;
-use crate::language::terms::{expression, optional, understood_of_checkpoints};
 use crate::limits::{MAX_ENTRIES, MAX_KEYS, MAX_PARAMETERS, MAX_TEMPLATES};
 use crate::memory::MemoryTemplate;
 use crate::parameters::declared::{Declared, in_order_of_use, parameters};
-use crate::parameters::key::whole_key;
-use crate::parameters::key_template::KeyTemplate;
-use crate::parameters::{FilePlace, Parameter};
-use crate::reference::kinds::{PROJECTOR, kind_of_architecture};
+use crate::parameters::key::{KeyTemplate, whole_key};
+use crate::parameters::{FilePlace, Parameter, ParameterOutline};
 use crate::reference::role::Role;
 use crate::value::ParameterValue;
 
@@ -210,11 +209,11 @@ impl Architecture {
             .map(|remark| Remark::understand(remark, &known))
             .collect::<Result<_>>()?;
         let remark = |remark: &_| Remark::understand(remark, &known);
-        let refuse = understood_of_checkpoints(&raw.refuse, remark)?;
-        let warn = understood_of_checkpoints(&raw.warn, remark)?;
+        let refuse = parse_of_checkpoints(&raw.refuse, remark)?;
+        let warn = parse_of_checkpoints(&raw.warn, remark)?;
         let assumption = |raw: &_| Assumption::understand(raw, &known);
-        let assume = understood_of_checkpoints(&raw.assume, assumption)?;
-        let checkpoints = understood_of_checkpoints(&raw.checkpoint, |checkpoint| {
+        let assume = parse_of_checkpoints(&raw.assume, assumption)?;
+        let checkpoints = parse_of_checkpoints(&raw.checkpoint, |checkpoint| {
             CheckpointKind::understand(checkpoint, &raw.name, &places)
         })?;
         let of_kinds: Vec<_> = checkpoints.iter().flat_map(|kind| &kind.defaults).collect();
@@ -553,4 +552,20 @@ impl Assumption {
         let (setting, assumed) = (raw.setting.as_str().into(), raw.assumed.as_str().into());
         Ok(Self { setting, when, assumed })
     }
+}
+
+static KINDS: LazyLock<Kinds> = LazyLock::new(|| table(data::KINDS));
+
+/// The `general.type` of projectors.
+pub(crate) const PROJECTOR: &str = "mmproj";
+
+/// Returns the `general.type` that files of this architecture have, even if the key is missing;
+/// `None` for a language model.
+///
+/// ```
+/// assert_eq!(ggmill_arch::kind_of_architecture("controlvector"), Some("controlvector"));
+/// assert_eq!(ggmill_arch::kind_of_architecture("llama"), None);
+/// ```
+pub fn kind_of_architecture(architecture: &str) -> Option<&'static str> {
+    KINDS.kinds.get(architecture).map(String::as_str)
 }

@@ -2,5 +2,4 @@
 
 pub(crate) mod architecture;
 pub(crate) mod include;
-pub(crate) mod outline;
 pub(crate) mod tensor;

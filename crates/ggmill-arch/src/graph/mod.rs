@@ -29,7 +29,7 @@ use crate::resolve::Resolved;
 
 pub use self::shape::{Dimensions, Extent, dimensions_of};
 pub use self::stored::{STEPS_KEY, VERSION_KEY};
-pub use crate::language::steps::{StepOutline, StepsOutline};
+pub use crate::language::steps::{Output, StepOutline, StepsOutline};
 
 /// The newest operation set. Operations never change their meaning; a set with new operations has a
 /// higher number.
@@ -91,16 +91,6 @@ pub struct Section {
     pub block: Option<u64>,
     /// The indices of the nodes.
     pub nodes: core::ops::Range<usize>,
-}
-
-/// The kind of output of a graph, per token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Output {
-    /// Logits: a score for each token of the vocabulary.
-    Logits,
-    /// A vector.
-    Embedding,
 }
 
 /// The row of a table that is looked up for a token.

@@ -5,7 +5,5 @@ pub(crate) mod block;
 pub(crate) mod expression;
 pub(crate) mod facts;
 pub(crate) mod pattern;
-pub(crate) mod pieces;
 pub(crate) mod program;
 pub(crate) mod steps;
-pub(crate) mod terms;

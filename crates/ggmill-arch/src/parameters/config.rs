@@ -276,7 +276,7 @@ fn first_class(part: &Json) -> Option<&str> {
 }
 
 /// Returns the value at a path of names separated by dots in a `config.json`, looked up like a
-/// hyperparameter: the section of the language model takes precedence, and `null` is no value.
+/// hyperparameter: the section of the language model takes precedence, and `null` counts as missing.
 ///
 /// ```
 /// let config = serde_json::json!({ "vocab_size": 1, "text_config": { "vocab_size": 512 } });

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::data::schema::{Ordered, RawParameter, is_name};
 use crate::error::{Error, ErrorKind, Result, SubjectKind};
-use crate::language::expression::Expression;
-use crate::language::terms::optional;
+use crate::language::expression::{Expression, optional};
 use crate::limits::MAX_PLACES;
 use crate::parameters::{FilePlace, Parameter, ParameterType};
 

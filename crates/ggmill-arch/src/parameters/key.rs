@@ -1,9 +1,11 @@
-//! Metadata keys and their values.
+//! Metadata keys: in descriptions, and with their values.
 
+use ggmill_core::keys::GENERAL_FILE_TYPE;
 use ggmill_core::{MetadataBuf, ToValue, ValueType};
 
-use crate::error::{Error, Result};
-use crate::language::expression::Expression;
+use crate::data::schema::{RawKey, RawRequired, RawStage};
+use crate::error::{Error, Result, SubjectKind};
+use crate::language::expression::{Expression, condition, expression};
 use crate::value::ParameterValue;
 
 /// A metadata key with its value.
@@ -85,8 +87,8 @@ impl<T: ToValue> Settable for T {
     }
 }
 
-/// Returns the full key: descriptions omit the architecture prefix of its own keys. Keys of the format
-/// are full, and so are those of the xIELU activation, which llama.cpp writes without a prefix.
+/// Returns the full key: descriptions omit the prefix of the architecture. Keys of the format have no
+/// such prefix, and llama.cpp writes those of the xIELU activation without it.
 pub(crate) fn whole_key(architecture: &str, key: &str) -> Box<str> {
     let whole = ["general.", "tokenizer.", "xielu."].iter().any(|space| key.starts_with(space));
     if whole { key.into() } else { format!("{architecture}.{key}").into() }
@@ -216,6 +218,66 @@ fn list(element: ValueType, elements: &[ParameterValue]) -> Option<KeyValue> {
         ValueType::STRING => KeyValue::StrArray(all(elements, text)?),
         _ => return None,
     })
+}
+
+/// A metadata key in a description. A key without a value is written by the writer.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyTemplate {
+    pub(crate) name: Box<str>,
+    pub(crate) key_type: KeyType,
+    pub(crate) value: Option<Expression>,
+    pub(crate) optional: bool,
+    pub(crate) required: Option<RawRequired>,
+    pub(crate) when: Expression,
+    pub(crate) stage: RawStage,
+    /// If true, an earlier entry of the description has the same key.
+    pub(crate) is_further: bool,
+}
+
+impl KeyTemplate {
+    pub(crate) fn understand(
+        architecture: &str,
+        name: &str,
+        raw: &RawKey,
+        known: &dyn Fn(&str) -> bool,
+    ) -> Result<Self> {
+        let understood = || {
+            let value = raw
+                .value
+                .as_ref()
+                .map(|value| expression(value, known))
+                .transpose()
+                .map_err(|error| error.at("value"))?;
+            let optional = raw.optional.unwrap_or(false);
+            if value.is_none() && !optional && name != GENERAL_FILE_TYPE {
+                return Err(Error::description(format!(
+                    "the value is missing: only {GENERAL_FILE_TYPE} and optional keys may have none"
+                )));
+            }
+            let key_type =
+                raw.r#type.as_deref().ok_or_else(|| Error::description("the type is missing"))?;
+            let key_type = KeyType::parse(key_type)?;
+            // A suffix after @ distinguishes entries with the same key. The key is written at the place of
+            // the first entry that applies, with the value of the last.
+            let (name, is_further) =
+                name.split_once('@').map_or((name, false), |(name, _)| (name, true));
+            Ok(Self {
+                name: if raw.absolute == Some(true) {
+                    name.into()
+                } else {
+                    whole_key(architecture, name)
+                },
+                key_type,
+                value,
+                optional,
+                required: raw.required,
+                when: condition(raw.when.as_ref(), known)?,
+                stage: raw.stage.unwrap_or(RawStage::Model),
+                is_further,
+            })
+        };
+        understood().map_err(|error| error.about(SubjectKind::Key, name))
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ pub(crate) mod config;
 pub(crate) mod declared;
 pub(crate) mod entries;
 pub(crate) mod key;
-pub(crate) mod key_template;
 pub(crate) mod settings;
 pub(crate) mod transformers;
 
@@ -31,6 +30,20 @@ pub(crate) struct Parameter {
     /// hyperparameters of the file.
     pub(crate) restored: Option<Expression>,
     pub(crate) optional: bool,
+}
+
+/// A hyperparameter in a description.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ParameterOutline<'a> {
+    /// The name in expressions.
+    pub name: &'a str,
+    /// The sources in a file, in order of precedence; `len(KEY)` is the number of elements of a key.
+    pub keys: Vec<String>,
+    /// The paths in the configuration of a checkpoint, in order of precedence.
+    pub in_checkpoint: Vec<&'a str>,
+    /// The default expression when reading a file.
+    pub default: Option<&'a str>,
 }
 
 /// The source of a hyperparameter in a file.

@@ -2,12 +2,12 @@
 
 use std::sync::LazyLock;
 
-use crate::data::compiled::{self, table};
 use crate::data::tables::{Names, TensorNames};
+use crate::data::{self, table};
 use crate::language::block::block_of;
 use crate::language::pattern::begins;
 
-static NAMES: LazyLock<Names> = LazyLock::new(|| table(compiled::NAMES));
+static NAMES: LazyLock<Names> = LazyLock::new(|| table(data::NAMES));
 
 impl TensorNames {
     /// Returns the tensor names of an architecture, if it is known.

@@ -2,10 +2,10 @@
 
 use std::sync::LazyLock;
 
-use crate::data::compiled::{self, table};
 use crate::data::tables::{LargeShape, MixtureTraits, Quantization};
+use crate::data::{self, table};
 
-static TABLE: LazyLock<Quantization> = LazyLock::new(|| table(compiled::QUANTIZATION));
+static TABLE: LazyLock<Quantization> = LazyLock::new(|| table(data::QUANTIZATION));
 static USUAL: MixtureTraits = MixtureTraits {
     large: None,
     is_lean: false,

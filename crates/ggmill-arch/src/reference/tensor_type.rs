@@ -4,8 +4,7 @@ use std::sync::LazyLock;
 
 use ggmill_core::GgmlType;
 
-use crate::data::compiled::{self, table};
-use crate::data::tables;
+use crate::data::{self, table, tables};
 use crate::error::{Error, Result, quoted};
 use crate::language::pattern::Template;
 
@@ -34,7 +33,7 @@ struct KeepF32 {
 impl KeepF32 {
     /// Decodes the table. A test checks that its patterns parse.
     fn read() -> Self {
-        let tables::KeepF32 { endings, quantized_endings, names, .. } = table(compiled::KEEP_F32);
+        let tables::KeepF32 { endings, quantized_endings, names, .. } = table(data::KEEP_F32);
         let pattern = |name: &String| Template::parse(name).expect("a test parses every pattern");
         Self { endings, quantized_endings, names: names.iter().map(pattern).collect() }
     }

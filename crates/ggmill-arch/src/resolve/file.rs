@@ -11,8 +11,8 @@ use crate::language::expression::{Expression, Scope};
 use crate::parameters::ParameterSource;
 use crate::parameters::declared::IMPLICIT;
 use crate::parameters::entries::Entries;
-use crate::parameters::key_template::KeyTemplate;
-use crate::reference::requirement::SpecifiedKey;
+use crate::parameters::key::KeyTemplate;
+use crate::reference::keys::SpecifiedKey;
 use crate::resolve::Resolved;
 use crate::value::ParameterValue;
 

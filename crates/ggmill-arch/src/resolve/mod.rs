@@ -25,8 +25,7 @@ use crate::limits::{MAX_TENSOR_BYTES, MAX_TENSORS};
 use crate::parameters::ParameterSource;
 use crate::parameters::config::{Config, Documents};
 use crate::parameters::declared::IMPLICIT;
-use crate::parameters::key::{Key, KeyValue};
-use crate::parameters::key_template::KeyTemplate;
+use crate::parameters::key::{Key, KeyTemplate, KeyValue};
 use crate::parameters::settings::{AssumedSetting, unread_settings};
 use crate::value::ParameterValue;
 

@@ -16,7 +16,7 @@ use crate::language::facts::CheckpointFacts;
 use crate::parameters::config::Config;
 use crate::parameters::declared::IMPLICIT;
 use crate::parameters::entries::{Entries, read};
-use crate::parameters::key_template::KeyTemplate;
+use crate::parameters::key::KeyTemplate;
 use crate::parameters::{FilePlace, Parameter, ParameterSource as _};
 use crate::value::ParameterValue as Value;
 

@@ -60,7 +60,7 @@ fn model(architecture: &str) -> Vec<u8> {
         file.tensor(name, &[32, 4], 0, 512 * index as u64);
     }
     file.pad(32);
-    file.raw(&vec![0; 512 * count as usize]);
+    file.raw(&vec![0; 512 * usize::try_from(count).unwrap()]);
     file.into_bytes()
 }
 

@@ -121,8 +121,8 @@ fn refuse_changed_base(initialization: &Value) -> Result<()> {
     let message = format!(
         "init_lora_weights is {}: this initialization changes the weights of the base, and the \
          adapter fits only the changed (residual) base; save the adapter with \
-         path_initial_model_for_weight_conversion, or, if --base is the residual base, set \
-         init_lora_weights to true",
+         path_initial_model_for_weight_conversion, or, if the base is the residual base, \
+         set init_lora_weights to true",
         shown(initialization)
     );
     Err(fault(message))

@@ -14,7 +14,7 @@ use ggmill_quant as quant;
 /// The most rows of a tensor that are compared.
 const SAMPLE: u64 = 64;
 
-/// What a run found out about the encoding of one tensor.
+/// The measured errors of the encoding of one tensor.
 #[derive(Debug, Default)]
 pub(crate) struct Fidelity {
     /// The squared sums of errors and of values by row. Sorted, so that the result does not depend
@@ -24,7 +24,7 @@ pub(crate) struct Fidelity {
     keeps_value: AtomicBool,
 }
 
-/// What an encoding loses.
+/// The loss of an encoding.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Loss {
     /// All values became zero, and not all were.

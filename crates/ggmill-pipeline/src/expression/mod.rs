@@ -144,7 +144,7 @@ enum Kind {
     Encoded {
         child: Expression,
         encoding: Encoding,
-        /// What runs found out about it.
+        /// Its measured errors, which runs add.
         fidelity: Arc<Fidelity>,
     },
 }

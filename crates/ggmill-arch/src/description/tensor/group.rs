@@ -1,14 +1,11 @@
 //! Groups of tensors that share a loop and a condition.
 
 use crate::data::schema::RawGroup;
-use crate::description::outline::TensorOutline;
-use crate::description::tensor::TensorSpec;
-use crate::description::tensor::budget::Budget;
 use crate::description::tensor::template::{OriginTemplate, TensorTemplate};
+use crate::description::tensor::{Budget, TensorOutline, TensorSpec};
 use crate::error::{Result, SubjectKind};
-use crate::language::expression::{Expression, Loop, Scope};
+use crate::language::expression::{Expression, Loop, Scope, condition};
 use crate::language::pattern::Template;
-use crate::language::terms::condition;
 use crate::limits::MAX_TENSORS;
 use crate::reference::role::Role;
 

@@ -1,20 +1,44 @@
 //! Tensors in descriptions and of models.
 
-mod budget;
 mod group;
 mod source;
 mod template;
 
 use std::sync::Arc;
 
-use ggmill_core::{GgmlType, Shape};
+use ggmill_core::{ByteSize, GgmlType, Shape};
 
-pub(crate) use self::budget::Budget;
 pub(crate) use self::group::TensorGroup;
 use crate::checkpoint::operation::Operation;
-use crate::error::{Error, Result, SubjectKind, quoted};
+use crate::error::{Error, ErrorKind, Result, SubjectKind, quoted};
+use crate::language::expression::Scope;
+use crate::language::pattern::Template;
+use crate::limits::{MAX_TENSOR_BYTES, MAX_TENSORS};
 use crate::reference::role::Role;
 use crate::reference::tensor_type::TensorType;
+
+/// A tensor in a description, with expressions instead of numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TensorOutline<'a> {
+    /// The name, with `{bid}` for the loop variable.
+    pub name: &'a str,
+    /// The dimensions in stored order.
+    pub shape: Vec<&'a str>,
+    /// The role.
+    pub role: Role,
+    /// The enclosing loop, such as `bid in 0..block_count`.
+    pub repeat: Option<String>,
+    /// The conditions for the tensor, which must all hold.
+    pub conditions: Vec<&'a str>,
+    /// The condition under which the model is incomplete without the tensor: `true`, `false`, or an
+    /// expression.
+    pub required: &'a str,
+    /// The tensor that replaces it if it is missing.
+    pub tied: Option<&'a str>,
+    /// The tensor that excludes it.
+    pub unless: Option<&'a str>,
+}
 
 /// A tensor of a model: name, shape, role, and the source of its data.
 #[derive(Clone, Debug, PartialEq)]
@@ -193,5 +217,42 @@ impl TensorSpec {
             .map(|name| quoted(name))
             .collect();
         fault(format!("not in the checkpoint, expected {}", names.join(", ")))
+    }
+}
+
+/// The remaining numbers of tensors and bytes of a model.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    pub(crate) tensors: u64,
+    /// The remaining memory, in bytes.
+    pub(crate) bytes: u64,
+}
+
+impl Budget {
+    /// Subtracts a tensor. Fails if no tensors are left.
+    fn tensor(&mut self) -> Result<()> {
+        self.take(size_of::<TensorSpec>())?;
+        self.tensors = self.tensors.checked_sub(1).ok_or_else(|| {
+            Error::new(ErrorKind::Limit, format!("more than {MAX_TENSORS} tensors"))
+        })?;
+        Ok(())
+    }
+
+    /// Fills in a name pattern and subtracts its memory.
+    fn name(&mut self, template: &Template, scope: &Scope<'_>, choice: u32) -> Result<String> {
+        let name = template.fill(scope, choice)?;
+        self.take(name.len().saturating_add(size_of::<String>()))?;
+        Ok(name)
+    }
+
+    /// Subtracts memory. Fails if too little is left.
+    fn take(&mut self, bytes: usize) -> Result<()> {
+        let left = u64::try_from(bytes).ok().and_then(|bytes| self.bytes.checked_sub(bytes));
+        self.bytes = left.ok_or_else(|| {
+            let most = ByteSize::from(MAX_TENSOR_BYTES);
+            let message = format!("tensors and their names take more than {most}");
+            Error::new(ErrorKind::Limit, message)
+        })?;
+        Ok(())
     }
 }

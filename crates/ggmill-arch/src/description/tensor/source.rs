@@ -4,12 +4,10 @@ use ggmill_core::Shape;
 
 use crate::checkpoint::operation::{Operation, OperationTemplate, resolve_shape};
 use crate::data::schema::RawSource;
-use crate::description::tensor::budget::Budget;
-use crate::description::tensor::{Part, Rest, Source};
+use crate::description::tensor::{Budget, Part, Rest, Source};
 use crate::error::{Error, Result};
-use crate::language::expression::{Expression, Loop, Scope};
+use crate::language::expression::{Expression, Loop, Scope, expression, optional};
 use crate::language::pattern::Template;
-use crate::language::terms::{expression, optional};
 use crate::limits::{MAX_PIECES, MAX_TENSORS};
 
 #[derive(Clone, Debug)]

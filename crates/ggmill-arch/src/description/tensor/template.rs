@@ -6,15 +6,12 @@ use ggmill_core::{GgmlType, Shape};
 
 use crate::checkpoint::operation::resolve_shape;
 use crate::data::schema::{RawSource, RawTensor};
-use crate::description::tensor::budget::Budget;
+use crate::data::{of_checkpoints, parse_of_checkpoints};
 use crate::description::tensor::source::SourceTemplate;
-use crate::description::tensor::{Origin, TensorSpec};
+use crate::description::tensor::{Budget, Origin, TensorSpec};
 use crate::error::{Error, Result, quoted};
-use crate::language::expression::{Expression, Scope};
+use crate::language::expression::{Expression, Scope, condition, expression, optional};
 use crate::language::pattern::Template;
-use crate::language::terms::{
-    condition, expression, of_checkpoints, optional, understood_of_checkpoints,
-};
 use crate::limits::MAX_PIECES;
 use crate::reference::role::Role;
 use crate::reference::tensor_type::TensorType;
@@ -125,8 +122,8 @@ impl TensorTemplate {
                     let shape = if is_said { understood.shape } else { from_shape.clone() };
                     Ok(SourceTemplate { shape, ..understood })
                 };
-                let sources = understood_of_checkpoints(from, understand);
-                OriginTemplate::Checkpoint(sources.map_err(|error| error.at("from"))?)
+                let sources = parse_of_checkpoints(from, understand);
+                OriginTemplate::Checkpoint(sources.map_err(|error: Error| error.at("from"))?)
             }
         };
         let in_checkpoint = |text: &str| {

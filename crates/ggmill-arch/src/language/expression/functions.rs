@@ -6,11 +6,9 @@ use ggmill_core::Shape;
 
 use super::Node;
 use super::evaluate::{Outcome, Scope, compare, divided, equal, not_a_number, overflow, weight};
-use super::normal::normal_quantile;
-use super::sinusoids::sinusoids;
-use crate::language::expression::rope_factors::Llama3RopeFactors;
+use super::numeric::{Llama3RopeFactors, normal_quantile, sinusoids};
 use crate::language::facts::CheckpointFacts;
-use crate::language::pieces::{RawPiece, choices, is_chosen, pieces};
+use crate::language::pattern::{RawPiece, choices, is_chosen, pieces};
 use crate::value::ParameterValue as Value;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,18 +6,16 @@
 mod evaluate;
 mod functions;
 mod lexer;
-mod normal;
+mod numeric;
 mod parser;
 mod require;
-mod rope_factors;
-mod sinusoids;
 
 pub(crate) use evaluate::{Outcome, Purpose, Scope, binary, element};
 pub(crate) use functions::Function;
 pub(crate) use lexer::number;
 pub(crate) use require::{Parameters, Unknowns};
 
-use crate::data::schema::is_name;
+use crate::data::schema::{RawExpression, is_name};
 use crate::error::{Error, Result, quoted};
 use crate::value::ParameterValue;
 
@@ -282,6 +280,31 @@ impl Loop {
         }
         Ok(start..end.max(start))
     }
+}
+
+/// Parses an expression. Fails for a name that `known` rejects.
+pub(crate) fn expression(raw: &RawExpression, known: &dyn Fn(&str) -> bool) -> Result<Expression> {
+    let expression = Expression::parse(&raw.text())?;
+    expression.check_names(known)?;
+    Ok(expression)
+}
+
+/// Parses an optional expression; `place` is its field name, for errors.
+pub(crate) fn optional(
+    raw: Option<&RawExpression>,
+    place: &str,
+    known: &dyn Fn(&str) -> bool,
+) -> Result<Option<Expression>> {
+    raw.map(|raw| expression(raw, known)).transpose().map_err(|error| error.at(place))
+}
+
+/// Parses a condition, which is true by default.
+pub(crate) fn condition(
+    raw: Option<&RawExpression>,
+    known: &dyn Fn(&str) -> bool,
+) -> Result<Expression> {
+    let written = optional(raw, "when", known)?;
+    Ok(written.unwrap_or_else(|| Expression::bool(true)))
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use super::evaluate::equal;
 use super::functions::{Function, names};
+use super::numeric::Llama3RopeFactors;
 use super::{Expression, Node, Operator, Purpose, Scope};
-use crate::language::expression::rope_factors::Llama3RopeFactors;
 use crate::value::ParameterValue as Value;
 
 /// Hyperparameters with their values.

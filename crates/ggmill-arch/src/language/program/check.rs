@@ -11,7 +11,7 @@ use super::{
 use crate::error::quoted;
 use crate::language::block::without_block;
 use crate::language::steps::INPUTS;
-use crate::near_part;
+use crate::spelling::near_part;
 
 /// A predicate for names of hyperparameters, and these names for suggestions.
 pub(super) type Hyperparameters<'a> = (&'a dyn Fn(&str) -> bool, &'a [&'a str]);

@@ -6,7 +6,7 @@ use super::lexer::{Fault, Span};
 use super::parser::{Import, parse};
 use super::{Function, Kind, Source, each_expression};
 use crate::error::quoted;
-use crate::near_part;
+use crate::spelling::near_part;
 
 /// The maximum number of sources of a program.
 const MAX_SOURCES: usize = 16;

@@ -15,8 +15,8 @@ use std::sync::{Arc, LazyLock};
 use ggmill_core::RawStr;
 
 use crate::error::{Error, Result, line_and_column, shortened};
-use crate::graph::Output;
 use crate::language::expression::{Function as Known, Operator};
+use crate::language::steps::Output;
 use crate::value::ParameterValue;
 
 pub(crate) use lexer::Span;

@@ -1,9 +1,8 @@
 //! The built-in names of the language of graphs.
 
 use super::Callee;
-use crate::graph::Output;
 use crate::language::expression::Function as Known;
-use crate::language::steps::signature;
+use crate::language::steps::{Output, signature};
 
 /// Operations whose names in sources differ from their names in files.
 const OPERATION_NAMES: [(&str, &str); 19] = [

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use self::built::Built;
 use crate::data::schema::RawSteps;
 use crate::error::{Error, ErrorKind, Result, quoted};
-use crate::language::expression::{Binding, Expression, Function, Loop, Node, Scope};
+use crate::language::expression::{Binding, Expression, Function, Loop, Node, Scope, condition};
 use crate::language::steps::{BLOCK_VARIABLE, Repeat, bodies};
-use crate::language::terms::condition;
 use crate::limits::{MAX_STEPS, MAX_TENSORS};
 use crate::value::ParameterValue;
 

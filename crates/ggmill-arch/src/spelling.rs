@@ -1,11 +1,32 @@
-//! Suggestions for misspelled names.
-
-use crate::distance::distance;
+//! Edit distances, and suggestions for misspelled names.
 
 /// The maximum number of names that are compared: a file can have any number.
 const MAX_NAMES: usize = 20_000;
 /// The maximum length of a misspelled name that is compared, in bytes.
 const MAX_LEN: usize = 96;
+
+/// Returns the Levenshtein distance of two words: the number of byte insertions, deletions and
+/// substitutions. Takes time proportional to the product of the lengths.
+///
+/// ```
+/// assert_eq!(ggmill_arch::distance(b"kitten", b"sitting"), 3);
+/// ```
+pub fn distance(a: &[u8], b: &[u8]) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = i;
+        let mut left = i.saturating_add(1);
+        let mut next = vec![left];
+        for (y, &above) in b.iter().zip(row.iter().skip(1)) {
+            let changed = diagonal.saturating_add(usize::from(x != y));
+            left = changed.min(above.saturating_add(1)).min(left.saturating_add(1));
+            diagonal = above;
+            next.push(left);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(0)
+}
 
 /// Returns the part of one of `names` that is most similar to `text`: consecutive components, as many
 /// as `text` has, separated by dots. Ignores ASCII case. Returns `None` if no part is similar.
@@ -45,7 +66,13 @@ fn runs(name: &str, count: usize) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use super::runs;
+    use super::{distance, runs};
+
+    #[test]
+    fn edits_are_counted() {
+        assert_eq!(distance(b"kitten", b"sitting"), 3);
+        assert_eq!(distance(b"", b"abc"), 3);
+    }
 
     #[test]
     fn runs_of_components() {
