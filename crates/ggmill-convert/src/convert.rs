@@ -187,6 +187,7 @@ pub fn convert(
     let (tensors, wide) =
         if options.vocab_only { Default::default() } else { tensors(&weights, &resolved, target)? };
     notes.extend(fallback_note(&tensors, target));
+    notes.extend(weights.unscaled_note().filter(|_| !options.vocab_only));
 
     let label =
         size_label(tensors.iter().map(|tensor| (RawStr::new(&tensor.name), tensor.shape())))

@@ -2,7 +2,7 @@
 
 use ggmill_testdata::bytes::{FileBytes, Value};
 
-use crate::support::{Directory, Outcome, ggmill};
+use crate::support::{Directory, Outcome, ggmill, real};
 
 /// A model with one matrix of nearly normal weights of this standard deviation.
 fn model(deviation: f32) -> Vec<u8> {
@@ -76,4 +76,41 @@ fn ordinary_weights_are_not_reported() {
         assert_eq!(made.code, 0, "{to}: {}", made.stderr);
         assert!(!made.stderr.contains("relative error"), "{to}: {}", made.stderr);
     }
+}
+
+/// FP8 weights without a scale are converted as the library loads them, and reported.
+#[test]
+fn fp8_weights_without_scales_are_reported() {
+    let directory = Directory::new();
+    let checkpoint = directory.path().join("model");
+    std::fs::create_dir(&checkpoint).unwrap();
+    let source = real("tinystories260K");
+    for name in ["config.json", "tokenizer.model", "tokenizer_config.json"] {
+        std::fs::copy(source.join(name), checkpoint.join(name)).unwrap();
+    }
+    let bytes = std::fs::read(source.join("model.safetensors")).unwrap();
+    let (len, rest) = bytes.split_first_chunk::<8>().unwrap();
+    let (header, data) = rest.split_at(usize::try_from(u64::from_le_bytes(*len)).unwrap());
+    let mut header: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_slice(header).unwrap();
+    let mut new = Vec::new();
+    for (name, tensor) in &mut header {
+        let Some(range) = tensor.get("data_offsets").cloned() else { continue };
+        let place = |index: usize| usize::try_from(range[index].as_u64().unwrap()).unwrap();
+        let (start, content) = (new.len(), &data[place(0)..place(1)]);
+        if name.ends_with("q_proj.weight") {
+            new.extend(content.iter().step_by(4).map(|byte| 0x30 | byte & 0x87));
+            tensor["dtype"] = "F8_E4M3".into();
+        } else {
+            new.extend_from_slice(content);
+        }
+        tensor["data_offsets"] = serde_json::json!([start, new.len()]);
+    }
+    let header = serde_json::to_vec(&header).unwrap();
+    let file = [&(header.len() as u64).to_le_bytes()[..], &header, &new].concat();
+    std::fs::write(checkpoint.join("model.safetensors"), file).unwrap();
+    let made = ggmill(directory.path(), &["convert", "model", "-o", "out.gguf"]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    assert!(made.stderr.contains("q_proj.weight\" and 4 other FP8 tensors"), "{}", made.stderr);
+    assert!(made.stderr.contains("as they are stored"), "{}", made.stderr);
 }

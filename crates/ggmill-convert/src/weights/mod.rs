@@ -126,6 +126,23 @@ impl<'a> Weights<'a> {
         }
     }
 
+    /// Returns a note about FP8 tensors without scales. Like the library, a conversion takes their values
+    /// as they are stored; usually, a scale was lost.
+    pub(crate) fn unscaled_note(&self) -> Option<String> {
+        let mut unscaled = (0..self.tensors.len()).filter(|&position| {
+            matches!(self.tensors[position].content, Content::Stored)
+                && self.stored(position).stored_type.and_then(Fp8::from_name).is_some()
+        });
+        let first = unscaled.next()?;
+        let (of, has) = match unscaled.count() {
+            0 => (String::new(), "has no scale, and its values are"),
+            more => {
+                (format!(" and {more} other FP8 tensors"), "have no scales, and their values are")
+            }
+        };
+        Some(format!("{:?}{of} {has} converted as they are stored in FP8", self.name(first)))
+    }
+
     /// Returns names and shapes of the tensors that only describe how others are packed.
     pub(crate) fn left_out(&self) -> impl Iterator<Item = (String, Shape)> {
         let kept: BTreeSet<&[u8]> = self.tensors.iter().map(|weight| &*weight.name).collect();
