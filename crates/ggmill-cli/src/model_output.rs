@@ -222,7 +222,10 @@ pub(crate) fn summarize_findings(reports: &[Report], has_vocabulary: bool, conso
         .collect();
     let lacks = if has_vocabulary { "" } else { "; the file has no vocabulary" };
     if found.is_empty() {
-        return console.note(format_args!("check: no findings{lacks}"));
+        return console.note(format_args!(
+            "check: no findings in metadata and layout{lacks}; `ggmill check --data` examines the \
+             weights"
+        ));
     }
     let mut rules: Vec<String> = Vec::new();
     for (rule, _) in reports.iter().flat_map(Report::counts) {
