@@ -74,8 +74,7 @@ impl<W: Write> Guard<W> {
 
     fn put(&mut self, c: char, out: &mut String) {
         let (line, is_escaped) = match (self.line, c) {
-            (_, '\n') => (Line::Blank, false),
-            (Line::Blank, ' ' | '\t') => (Line::Blank, false),
+            (_, '\n') | (Line::Blank, ' ' | '\t') => (Line::Blank, false),
             (Line::Blank, ':') => (Line::Colon, false),
             (Line::Blank, '#') => (Line::Hash, false),
             (Line::Hash, '#') => (Line::Hashes, false),

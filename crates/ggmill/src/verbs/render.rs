@@ -254,6 +254,7 @@ mod files {
     use ggmill_template::Moment;
 
     use super::Templates;
+    use crate::open::refuse_interrupted;
     use crate::{Error, OpenOptions, Result, read_text};
 
     /// The maximum size of a file that is not a model, in bytes.
@@ -268,6 +269,7 @@ mod files {
         ) -> Result<(Self, Option<Error>)> {
             let path = path.as_ref();
             if is_model(path)? {
+                refuse_interrupted(&[path])?;
                 let (model, cut) = options.open_partial(path)?;
                 let found = Self::of(&model);
                 return match cut {
