@@ -199,8 +199,8 @@ impl Plan {
         let tensors = self.layout.tensors().iter().zip(&self.expressions);
         let lost = tensors.filter_map(|(tensor, expression)| match expression.loss()? {
             Loss::Error(error) => Some(format!(
-                "tensor {:?}: {} loses {:.0} % of it (relative error), since its values are below the \
-                 range of the type; BF16 or F32 holds them",
+                "tensor {:?}: {} loses {:.0} % of it (relative error), since most values are below the \
+                 range or the resolution of the type; BF16 or F32 holds them",
                 tensor.name(),
                 expression.ggml_type(),
                 error * 100.0

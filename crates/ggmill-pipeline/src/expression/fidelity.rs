@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use ggmill_core::GgmlType;
+use ggmill_core::{BlockLayout, GgmlType};
 use ggmill_quant as quant;
 
 /// The most rows of a tensor that are compared.
@@ -36,7 +36,7 @@ pub(crate) enum Loss {
 impl Fidelity {
     /// Returns `true` if the encoding of row `row` of `rows` is compared.
     pub(crate) fn samples(row: u64, rows: u64) -> bool {
-        row % (rows / SAMPLE).max(1) == 0
+        row.is_multiple_of((rows / SAMPLE).max(1))
     }
 
     /// Compares values with their encoding: of the rows that are sampled, and until one value is
@@ -84,7 +84,7 @@ impl Fidelity {
 /// Returns the greatest relative error of a type for weights in its range: several times that of
 /// normally distributed ones.
 fn bound(to: GgmlType) -> f64 {
-    let bits = to.layout().map_or(32.0, |layout| layout.bits_per_weight());
+    let bits = to.layout().map_or(32.0, BlockLayout::bits_per_weight);
     match to {
         GgmlType::TQ1_0 | GgmlType::TQ2_0 => 0.95,
         _ if bits < 2.1 => 0.95,
