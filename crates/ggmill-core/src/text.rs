@@ -103,7 +103,7 @@ pub fn printable(message: &str) -> Cow<'_, str> {
     if message.chars().all(RawStr::is_plain) {
         return Cow::Borrowed(message);
     }
-    let mut out = String::with_capacity(message.len() + 16);
+    let mut out = String::with_capacity(message.len().saturating_add(16));
     for c in message.chars() {
         match c {
             '\\' => out.push(c),

@@ -115,11 +115,11 @@ impl CharsMap {
     /// Returns the length of the longest prefix of the bytes that has a replacement, and the
     /// replacement. Takes a step for each byte that is compared, and several for each byte of the
     /// replacement.
-    pub(crate) fn longest(&self, bytes: &[u8], work: &mut Work) -> Option<(usize, &[u8])> {
+    pub(crate) fn longest(&self, bytes: &[u8], budget: &mut Work) -> Option<(usize, &[u8])> {
         let mut node = self.root();
         let mut found = None;
         for (place, &byte) in bytes.iter().enumerate() {
-            if !work.take(1) {
+            if !budget.take(1) {
                 return None;
             }
             let index = node ^ u32::from(byte);
@@ -137,7 +137,7 @@ impl CharsMap {
         let rest = self.replacements.get(start..)?;
         let replacement = &rest[..memchr::memchr(0, rest)?];
         // Bounds the normalized text by 64 times the text.
-        work.take(replacement.len().saturating_mul(8)).then_some((length, replacement))
+        budget.take(replacement.len().saturating_mul(8)).then_some((length, replacement))
     }
 
     /// Returns `true` if an ASCII byte before another one, or at the end, is not replaced.
@@ -176,13 +176,13 @@ mod tests {
     #[test]
     fn replacements_are_found() {
         let map = CharsMap::new(&small()).unwrap();
-        let mut work = Work::default();
-        work.begin(1);
-        assert_eq!(map.longest(b"ab", &mut work), Some((1, &b"b"[..])));
-        assert_eq!(map.longest(b"ba", &mut work), None);
+        let mut budget = Work::default();
+        budget.begin(1);
+        assert_eq!(map.longest(b"ab", &mut budget), Some((1, &b"b"[..])));
+        assert_eq!(map.longest(b"ba", &mut budget), None);
         assert!(map.keeps(b'b') && !map.keeps(b'a'));
         let empty = CharsMap::default();
-        assert!(empty.keeps(b'a') && empty.longest(b"a", &mut work).is_none());
+        assert!(empty.keeps(b'a') && empty.longest(b"a", &mut budget).is_none());
     }
 
     #[test]

@@ -127,10 +127,10 @@ impl Trie {
     /// Returns the length and value of the longest text that is a prefix of the bytes, and takes a
     /// step for each byte.
     #[inline]
-    pub(crate) fn longest_within(&self, bytes: &[u8], work: &mut Work) -> Option<(usize, u32)> {
+    pub(crate) fn longest_within(&self, bytes: &[u8], budget: &mut Work) -> Option<(usize, u32)> {
         let mut steps = 0;
         let found = self.walk(bytes, |place| steps = place);
-        if work.take(steps) { found } else { None }
+        if budget.take(steps) { found } else { None }
     }
 
     /// Returns the length and value of the longest text that is a prefix of the bytes.

@@ -36,7 +36,16 @@ const CHOSEN: &[(&str, &[&str])] = &[
     ),
     ("ggmill-run", &["serde::Serialize", "serde_json::Value"]),
     ("ggmill-template", &["serde_json::Value"]),
-    ("ggmill-text", &["serde::ser::Serialize", "serde_json::Result"]),
+    (
+        "ggmill-text",
+        &[
+            "serde::de::Deserializer",
+            "serde::de::Error",
+            "serde::ser::Serialize",
+            "serde_json::Result",
+            "serde_json::Value",
+        ],
+    ),
     ("ggmill-tokenizer", &["serde::Deserialize", "serde_json::Map", "serde_json::Value"]),
 ];
 

@@ -285,10 +285,10 @@ impl Run<'_> {
         if let Some(value) = self.python_attribute(object, name)? {
             return Ok(value);
         }
-        if let Value::Dict(dict) = object {
-            if let Some(value) = dict.get_str(name)? {
-                return Ok(value.clone());
-            }
+        if let Value::Dict(dict) = object
+            && let Some(value) = dict.get_str(name)?
+        {
+            return Ok(value.clone());
         }
         self.no_attribute(object, name)
     }

@@ -74,7 +74,7 @@ impl Wpm {
         vocabulary: &Vocabulary,
         fragment: Fragment<'_>,
         scratch: &mut Scratch,
-        work: &mut Work,
+        budget: &mut Work,
         out: &mut S,
     ) {
         // Words do not contain whitespace, so the parts between are encoded separately and cached.
@@ -87,7 +87,7 @@ impl Wpm {
             }
             let length = text[at..].iter().position(|&byte| is_space(byte));
             let end = length.map_or(text.len(), |length| at + length);
-            self.part(vocabulary, &text[at..end], fragment.start + at, scratch, work, out);
+            self.part(vocabulary, &text[at..end], fragment.start + at, scratch, budget, out);
             at = end;
         }
     }
@@ -98,12 +98,12 @@ impl Wpm {
         part: &[u8],
         start: usize,
         scratch: &mut Scratch,
-        work: &mut Work,
+        budget: &mut Work,
         out: &mut S,
     ) {
         let Scratch { cache, ids, word, found } = scratch;
         if S::RANGES {
-            self.words(vocabulary, part, word, found, work, |id, from, to| {
+            self.words(vocabulary, part, word, found, budget, |id, from, to| {
                 out.push(id, start + from, start + to);
             });
             return;
@@ -115,8 +115,8 @@ impl Wpm {
             return;
         }
         ids.clear();
-        self.words(vocabulary, part, word, found, work, |id, _, _| ids.push(id));
-        if !work.take(0) {
+        self.words(vocabulary, part, word, found, budget, |id, _, _| ids.push(id));
+        if !budget.take(0) {
             return;
         }
         cache.put(key, part, ids);
@@ -130,7 +130,7 @@ impl Wpm {
         part: &[u8],
         word: &mut Word,
         found: &mut Vec<(u32, usize)>,
-        work: &mut Work,
+        budget: &mut Work,
         mut push: impl FnMut(u32, usize, usize),
     ) {
         let flags = vocabulary.flags();
@@ -142,7 +142,7 @@ impl Wpm {
             let point = if flags.strip_accents { unicode::first_decomposed(point) } else { point };
             let properties = unicode::properties(point);
             if properties.is(Properties::WHITESPACE) {
-                self.word(vocabulary, word, found, work, &mut push);
+                self.word(vocabulary, word, found, budget, &mut push);
                 continue;
             }
             if point == 0
@@ -156,7 +156,7 @@ impl Wpm {
                 || point < 0x7F && properties.is(Properties::SYMBOL)
                 || unicode::is_ideograph(point);
             if is_word {
-                self.word(vocabulary, word, found, work, &mut push);
+                self.word(vocabulary, word, found, budget, &mut push);
             }
             unicode::encode(
                 if flags.lowercase { unicode::lower(point) } else { point },
@@ -164,10 +164,10 @@ impl Wpm {
             );
             word.from.resize(word.text.len() - SPACE.len(), range);
             if is_word {
-                self.word(vocabulary, word, found, work, &mut push);
+                self.word(vocabulary, word, found, budget, &mut push);
             }
         }
-        self.word(vocabulary, word, found, work, &mut push);
+        self.word(vocabulary, word, found, budget, &mut push);
     }
 
     /// Passes the tokens of a word to `push`: the longest at each position, or the unknown token
@@ -177,7 +177,7 @@ impl Wpm {
         vocabulary: &Vocabulary,
         word: &mut Word,
         found: &mut Vec<(u32, usize)>,
-        work: &mut Work,
+        budget: &mut Work,
         push: &mut impl FnMut(u32, usize, usize),
     ) {
         if word.is_empty() {
@@ -186,7 +186,7 @@ impl Wpm {
         found.clear();
         let mut at = 0;
         while at < word.text.len() {
-            let Some((length, id)) = self.tokens.longest_within(&word.text[at..], work) else {
+            let Some((length, id)) = self.tokens.longest_within(&word.text[at..], budget) else {
                 found.clear();
                 break;
             };
@@ -237,14 +237,14 @@ impl Rwkv {
         &self,
         vocabulary: &Vocabulary,
         fragment: Fragment<'_>,
-        work: &mut Work,
+        budget: &mut Work,
         out: &mut S,
     ) {
         let unknown = vocabulary.special_ids().unk;
         let mut at = 0;
         while let Some(rest) = fragment.text.get(at..).filter(|rest| !rest.is_empty()) {
-            let found = self.tokens.longest_within(rest, work);
-            if !work.take(1) {
+            let found = self.tokens.longest_within(rest, budget);
+            if !budget.take(1) {
                 return;
             }
             let (length, id) = found.map_or((1, unknown), |(length, id)| (length, Some(id)));

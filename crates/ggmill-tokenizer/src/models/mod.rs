@@ -38,7 +38,7 @@ pub(crate) struct Scratch {
     spm: spm::Scratch,
     ugm: ugm::Scratch,
     wpm: greedy::Scratch,
-    work: Work,
+    budget: Work,
 }
 
 impl Scratch {
@@ -111,7 +111,7 @@ impl Model {
         })
     }
 
-    /// Passes the tokens of a fragment to `out`, in order. Fails if the vocabulary takes more work for
+    /// Passes the tokens of a fragment to `out`, in order. Fails if the vocabulary takes more steps for
     /// the text than any in use.
     pub(crate) fn encode<S: Sink>(
         &self,
@@ -120,20 +120,20 @@ impl Model {
         scratch: &mut Scratch,
         out: &mut S,
     ) -> Result<(), Error> {
-        let work = &mut scratch.work;
-        work.begin(fragment.text.len());
+        let budget = &mut scratch.budget;
+        budget.begin(fragment.text.len());
         match self {
             Self::Bpe(model) => model.encode(vocabulary, fragment, &mut scratch.bpe, out),
             Self::Dna(model) => model.encode(vocabulary, fragment, &mut scratch.bpe, out),
-            Self::Plamo2(model) => model.encode(fragment, &mut scratch.plamo2, work, out),
-            Self::Rwkv(model) => model.encode(vocabulary, fragment, work, out),
-            Self::Spm(model) => model.encode(vocabulary, fragment, &mut scratch.spm, work, out),
-            Self::Ugm(model) => model.encode(vocabulary, fragment, &mut scratch.ugm, work, out),
-            Self::Wpm(model) => model.encode(vocabulary, fragment, &mut scratch.wpm, work, out),
+            Self::Plamo2(model) => model.encode(fragment, &mut scratch.plamo2, budget, out),
+            Self::Rwkv(model) => model.encode(vocabulary, fragment, budget, out),
+            Self::Spm(model) => model.encode(vocabulary, fragment, &mut scratch.spm, budget, out),
+            Self::Ugm(model) => model.encode(vocabulary, fragment, &mut scratch.ugm, budget, out),
+            Self::Wpm(model) => model.encode(vocabulary, fragment, &mut scratch.wpm, budget, out),
             Self::Test => encode_hashes(vocabulary, fragment, out),
             Self::None => {}
         }
-        scratch.work.finish()
+        scratch.budget.finish()
     }
 }
 

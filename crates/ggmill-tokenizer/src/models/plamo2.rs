@@ -166,7 +166,7 @@ impl Plamo2 {
         &self,
         fragment: Fragment<'_>,
         scratch: &mut Scratch,
-        work: &mut Work,
+        budget: &mut Work,
         out: &mut S,
     ) {
         let Scratch { points, best } = scratch;
@@ -182,7 +182,7 @@ impl Plamo2 {
             let mut usable = self.nodes[node as usize].usable;
             let mut ended = false;
             while usable != ROOT && !ended {
-                if !work.take(1) {
+                if !budget.take(1) {
                     return;
                 }
                 let Node { token, score, length, shorter, .. } = self.nodes[usable as usize];

@@ -66,7 +66,7 @@ struct Merger {
     /// For few symbols, the score of each symbol merged with the next.
     scores: Vec<Option<u32>>,
     /// The remaining steps, for many symbols.
-    work: Work,
+    budget: Work,
 }
 
 const NONE: u32 = u32::MAX;
@@ -110,11 +110,11 @@ impl Spm {
         vocabulary: &Vocabulary,
         fragment: Fragment<'_>,
         scratch: &mut Scratch,
-        work: &mut Work,
+        budget: &mut Work,
         out: &mut S,
     ) {
         let prefix = vocabulary.flags().add_space_prefix && fragment.after_special;
-        std::mem::swap(&mut scratch.merger.work, work);
+        std::mem::swap(&mut scratch.merger.budget, budget);
         let mut escaped = std::mem::take(&mut scratch.escaped);
         symbols::escape(fragment.text, prefix, &mut escaped);
         let mut places = Places::new(fragment.text, prefix);
@@ -132,7 +132,7 @@ impl Spm {
             at = next;
         }
         scratch.escaped = escaped;
-        std::mem::swap(&mut scratch.merger.work, work);
+        std::mem::swap(&mut scratch.merger.budget, budget);
     }
 
     /// Returns the text that is merged, and its words with their merges.
@@ -146,7 +146,7 @@ impl Spm {
         symbols::escape(fragment.text, prefix, &mut escaped);
         let mut places = Places::new(fragment.text, prefix);
         let mut merger = Merger::default();
-        merger.work.begin(escaped.len());
+        merger.budget.begin(escaped.len());
         let mut words = Vec::new();
         let (mut word, mut at) = (0, 0);
         while at < escaped.len() {
@@ -188,7 +188,7 @@ impl Spm {
         text: &[u8],
         scratch: &mut Scratch,
     ) -> bool {
-        scratch.merger.work.begin(text.len());
+        scratch.merger.budget.begin(text.len());
         scratch.merger.merge(vocabulary, text);
         scratch.merger.ends.len() == 1
     }
@@ -252,7 +252,7 @@ impl Spm {
         ids.clear();
         merger.merge(vocabulary, part);
         merger.each(|from, to| self.tokens(vocabulary, &part[from..to], |id| ids.push(id)));
-        if merger.work.take(0) {
+        if merger.budget.take(0) {
             cache.put(key, part, ids);
         }
         out.extend(ids);
@@ -359,7 +359,7 @@ impl Merger {
         text: &[u8],
         each: &mut impl FnMut(usize, usize, usize),
     ) {
-        let Self { symbols, heap, ends, work, .. } = self;
+        let Self { symbols, heap, ends, budget, .. } = self;
         heap.clear();
         let mut start = 0;
         for (&end, index) in ends.iter().zip(0u32..) {
@@ -380,7 +380,7 @@ impl Merger {
                 continue;
             }
             // Each merge looks up two texts that are at least as long.
-            if !work.take(1 + length / BYTES_A_STEP) {
+            if !budget.take(1 + length / BYTES_A_STEP) {
                 break;
             }
             each(one.start, other.start, other.start + other.length);

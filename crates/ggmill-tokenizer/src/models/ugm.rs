@@ -133,17 +133,17 @@ impl Ugm {
         vocabulary: &Vocabulary,
         fragment: Fragment<'_>,
         scratch: &mut Scratch,
-        work: &mut Work,
+        budget: &mut Work,
         out: &mut S,
     ) {
         let mut normalized = std::mem::take(&mut scratch.normalized);
-        self.normalize(vocabulary, fragment.text, &mut normalized, S::RANGES, work);
+        self.normalize(vocabulary, fragment.text, &mut normalized, S::RANGES, budget);
         let mut last = NONE;
         let mut pending: Option<(u32, usize, usize)> = None;
         self.words(&normalized.text, |start, end| {
             let word = &normalized.text[start..end];
             if S::RANGES {
-                self.best(word, scratch, work);
+                self.best(word, scratch, budget);
                 for &(id, from, to) in &scratch.found {
                     let from = normalized.from.get(start + from).map_or(0, |range| range.0);
                     let to = (start + to).checked_sub(1).and_then(|to| normalized.from.get(to));
@@ -157,7 +157,7 @@ impl Ugm {
                     }
                 }
             } else {
-                last = self.ids(word, scratch, last, work, out);
+                last = self.ids(word, scratch, last, budget, out);
             }
         });
         push(pending, out);
@@ -189,7 +189,7 @@ impl Ugm {
         word: &[u8],
         scratch: &mut Scratch,
         last: u32,
-        work: &mut Work,
+        budget: &mut Work,
         out: &mut S,
     ) -> u32 {
         let key = Key::new(word, 0, word.len());
@@ -197,8 +197,8 @@ impl Ugm {
         if let Some(known) = scratch.cache.get(key, word, &mut room) {
             return self.extend(known, last, out);
         }
-        self.best(word, scratch, work);
-        if !work.take(0) {
+        self.best(word, scratch, budget);
+        if !budget.take(0) {
             return last;
         }
         let Scratch { cache, found, ids, .. } = scratch;
@@ -225,7 +225,7 @@ impl Ugm {
 
     /// Writes the best segmentation of a text to `scratch.found`. Consecutive unknown tokens become
     /// one.
-    fn best(&self, text: &[u8], scratch: &mut Scratch, work: &mut Work) {
+    fn best(&self, text: &[u8], scratch: &mut Scratch, budget: &mut Work) {
         let Scratch { best, found, .. } = scratch;
         found.clear();
         best.clear();
@@ -250,7 +250,7 @@ impl Ugm {
                     best[end] = Best { id, from: at, sum };
                 }
             }
-            if !work.take(steps) {
+            if !budget.take(steps) {
                 return;
             }
             if !is_token {
@@ -280,7 +280,7 @@ impl Ugm {
         text: &[u8],
         out: &mut Normalized,
         with_places: bool,
-        work: &mut Work,
+        budget: &mut Work,
     ) {
         out.text.clear();
         out.from.clear();
@@ -337,7 +337,7 @@ impl Ugm {
             let defined = self.user_defined.depth(rest);
             let (length, replacement) = if defined > 0 {
                 (defined, &rest[..defined])
-            } else if let Some(found) = self.map.longest(rest, work) {
+            } else if let Some(found) = self.map.longest(rest, budget) {
                 found
             } else {
                 match character_length(rest) {

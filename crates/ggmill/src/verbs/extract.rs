@@ -485,11 +485,15 @@ fn file_name(name: &[u8], encode_capitals: bool) -> String {
 /// Returns `true` if Windows opens a device by this name, whatever follows its first dot.
 fn is_device(name: &[u8]) -> bool {
     let stem = name.split(|byte| *byte == b'.').next().unwrap_or_default().to_ascii_uppercase();
-    match &*stem {
-        b"CON" | b"PRN" | b"AUX" | b"NUL" => true,
-        [b'C', b'O', b'M', b'0'..=b'9'] | [b'L', b'P', b'T', b'0'..=b'9'] => true,
-        _ => false,
-    }
+    matches!(
+        &*stem,
+        b"CON"
+            | b"PRN"
+            | b"AUX"
+            | b"NUL"
+            | [b'C', b'O', b'M', b'0'..=b'9']
+            | [b'L', b'P', b'T', b'0'..=b'9']
+    )
 }
 
 /// Returns the name of the tensor for a file name: the inverse of [`file_name`].
