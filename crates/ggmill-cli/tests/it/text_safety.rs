@@ -12,7 +12,7 @@ const HOSTILE: &str =
 /// A file with hostile text in every place: the architecture, keys, values, tokens and tensors.
 fn model(architecture: &str) -> Vec<u8> {
     let names = ["token_embd.weight", "output_norm.weight", "blk.0.attn_q.weight"];
-    let count = names.len() as u64 + 3;
+    let count = names.len() + 3;
     let hyperparameters = [
         "context_length",
         "embedding_length",
@@ -36,7 +36,8 @@ fn model(architecture: &str) -> Vec<u8> {
         "quantize.imatrix.file",
         "split.no",
     ];
-    let mut file = FileBytes::v3(count, 8 + texts.len() as u64 + hyperparameters.len() as u64);
+    let mut file =
+        FileBytes::v3(count as u64, 8 + texts.len() as u64 + hyperparameters.len() as u64);
     file.pair("general.architecture", &architecture.into());
     for key in texts {
         file.pair(key, &HOSTILE.into());
@@ -60,7 +61,7 @@ fn model(architecture: &str) -> Vec<u8> {
         file.tensor(name, &[32, 4], 0, 512 * index as u64);
     }
     file.pad(32);
-    file.raw(&vec![0; 512 * usize::try_from(count).unwrap()]);
+    file.raw(&vec![0; 512 * count]);
     file.into_bytes()
 }
 
