@@ -15,6 +15,8 @@ from pathlib import Path
 
 # Descriptions read these, or refuse them by a condition on other settings.
 DESCRIBED = re.compile(r"^\(|^\.|^rope_|^layer_types$|^layer_rope_theta$|window|^no_rope|^head_dim$|^num_(attention|key_value|kv)|^n_head$|^num_labels$|^query_pre_attn|softcapping$|^is_gated_act$|^dense_act_fn$|^rescale_every$|^tie_word_embeddings$|eps(ilon)?$|_types$|per_layer")
+# What counts depends on the class, or on a size.
+DEPENDENT = {("llama4_text", "use_qk_norm"), ("gemma3_text", "use_bidirectional_attention"), ("gemma", "use_bidirectional_attention")}
 TRUE = {"exact", "near", "no effect"}
 # Other names of the same function.
 SAME = [["silu", "swish"], ["gelu", "gelu_python"], ["gelu_new", "gelu_pytorch_tanh", "gelu_accurate", "gelu_fast"]]
@@ -65,7 +67,7 @@ def main(out: str, tables: list[str]) -> None:
         for setting, values in of_class.items():
             default = settings.shown(models.fields(config).get(setting))
             found = values | ({default: right[name]} if right.get(name) else {})
-            if setting in models.SIZES or not any(result in TRUE for result in found.values()):
+            if setting in models.SIZES or (config.model_type, setting) in DEPENDENT or not any(result in TRUE for result in found.values()):
                 continue
             for value, result in found.items():
                 # A number may have no effect on this small model alone.

@@ -3,7 +3,7 @@
     python library_record.py OUT.json CASES.txt
 
 A line of CASES.txt is a class, or a class with a setting and its value as JSON, separated by tabs; a case that ends in `refused NAME` is one that the conversion must refuse, naming this
-setting. OUT has for each case the configuration, the tokens, the tensors (shape, scale and offset) and the logits of the last token. Element i of the tensor NAME is
+setting, one that ends in `near` is computed with an approximation. OUT has for each case the configuration, the tokens, the tensors (shape, scale and offset) and the logits of the last token. Element i of the tensor NAME is
 
     (int(h >> 40) - 2^23) / 2^24 * scale + offset,  rounded to F32
 
@@ -46,6 +46,8 @@ def scale_of(name: str, value: torch.Tensor) -> tuple[float, float]:
 
 def record(line: str) -> dict:
     name, *change = line.split("\t")
+    is_near = change[-1:] == ["near"]
+    change = change[:-1] if is_near else change
     refused = change.pop().removeprefix("refused ") if change and change[-1].startswith("refused ") else None
     family = models.Family(name)
     config = family.config({change[0]: json.loads(change[1])} if change else {})
@@ -58,6 +60,8 @@ def record(line: str) -> dict:
         case = {"class": name, "config": json.loads((path / "config.json").read_text()), "tensors": tensors}
         if change:
             case["setting"] = change[0]
+        if is_near:
+            case["near"] = True
         if refused:
             return case | {"refused": refused}
         made = {}

@@ -106,7 +106,9 @@ impl<'a> Config<'a> {
                 let of_type = |of_type| {
                     self.release.aliases(of_type, name).find(|alias| given.get(alias).is_some())
                 };
-                if let Some(alias) = model_type(given).and_then(of_type) {
+                let is_renamed = self.release == Release::V5;
+                let named = model_type(given).filter(|_| is_renamed);
+                if let Some(alias) = named.and_then(of_type) {
                     let path =
                         if rest.is_empty() { alias.to_owned() } else { format!("{alias}.{rest}") };
                     return at(given, &path);

@@ -434,3 +434,29 @@ fn a_directory_without_weights_gets_a_hint_about_its_files() {
     fs::create_dir(copied.directory.path().join("none")).unwrap();
     assert!(!refused("none").contains("hint"));
 }
+
+/// A setting that programs do not read is refused; the assumed value is used on request, and the file
+/// says so.
+#[test]
+fn a_setting_that_the_file_cannot_express_is_named() {
+    let copied = Copied::new();
+    copied.json("config.json", |config| {
+        config["rope_scaling"] = json!({ "rope_type": "longrope", "factor": 4.0 });
+    });
+    let stderr = copied.refused(&[]);
+    let expected = "error: config.json: rope_scaling.rope_type is \"longrope\", and programs assume \
+                    default\nhint: --assume-defaults";
+    assert!(stderr.starts_with(expected), "{stderr}");
+
+    let args = ["convert", "model", "-o", "out.gguf", "--assume-defaults"];
+    let made = ggmill(copied.directory.path(), &args);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    assert!(
+        made.stderr.contains("the file does not compute what the checkpoint does"),
+        "{}",
+        made.stderr
+    );
+    let args = ["get", "out.gguf", "ggmill.assumed_settings"];
+    let listed = ggmill(copied.directory.path(), &args);
+    assert!(listed.stdout.contains("longrope"), "{}", listed.stdout);
+}

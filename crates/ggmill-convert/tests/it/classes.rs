@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ggmill_arch::{Architecture, Catalogue};
 use ggmill_convert::{ASSUMED_SETTINGS_KEY, ConvertOptions, WithTarget, convert, own_type};
-use ggmill_core::{FileType, GgmlType, Header};
+use ggmill_core::{FileType, GgmlType, Header, MetadataBuf};
 use ggmill_pipeline::formats::CheckpointDirectory;
 use ggmill_pipeline::{Pretrained, RunOptions, run};
 use ggmill_quantize::{QuantizeOptions, Target, quantize_recipe};
@@ -218,6 +218,35 @@ fn vocabulary(recipe: &Json) -> &str {
     recipe["vocabulary"].as_str().unwrap_or("none")
 }
 
+/// Writes the reference's values of keys for which ours differ on purpose (docs/exactness.md), so that
+/// the rest can be compared; `null` is for keys that the reference does not write. Fails if a value is
+/// the reference's.
+fn write_reference_keys(metadata: &mut MetadataBuf, keys: &Json) -> Result<(), String> {
+    for (key, value) in keys.as_object().into_iter().flatten() {
+        let found = metadata.get(key).ok_or_else(|| format!("{key} is missing"))?;
+        let is_same = match value {
+            Json::String(text) => found.as_str() == Some(text),
+            Json::Bool(value) => found.as_bool() == Some(*value),
+            value => found.as_f64().is_some_and(|found| Some(found) == value.as_f64()),
+        };
+        if is_same {
+            return Err(format!("{key} is {value}, as in the reference's file"));
+        }
+        match value {
+            Json::Null => {
+                metadata.remove(key);
+            }
+            Json::String(text) => metadata.set(key, text.as_str()),
+            Json::Bool(value) => metadata.set(key, *value),
+            value => match value.as_u64() {
+                Some(value) => metadata.set(key, value as u32),
+                None => metadata.set(key, value.as_f64().unwrap() as f32),
+            },
+        }
+    }
+    Ok(())
+}
+
 /// Converts a checkpoint to one of the types for which a recipe has hashes.
 fn file(
     recipe: &Json,
@@ -264,14 +293,15 @@ fn file(
             catalogue.for_checkpoint(checkpoint.config())
         };
         let architecture = found.map_err(|error| std::io::Error::other(error.to_string()))?;
-        let mut recipe = convert(checkpoint, architecture, &options)?;
+        let mut converted = convert(checkpoint, architecture, &options)?;
         // The reference does not say so.
-        recipe.metadata.remove(ASSUMED_SETTINGS_KEY);
+        converted.metadata.remove(ASSUMED_SETTINGS_KEY);
+        write_reference_keys(&mut converted.metadata, &recipe["reference_keys"])?;
         if plain.is_none() {
             let target: Target = kind.parse()?;
-            recipe = quantize_recipe(&recipe, &QuantizeOptions::new(target))?;
+            converted = quantize_recipe(&converted, &QuantizeOptions::new(target))?;
         }
-        let planned = recipe.plan(checkpoint)?;
+        let planned = converted.plan(checkpoint)?;
         let file = run(&planned, checkpoint, Vec::new(), &RunOptions::default(), &mut |_| {
             std::ops::ControlFlow::Continue(())
         })?;

@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 
 /// The most that the squared error may be, as a part of the squared logits.
 const EXACT: f64 = 1e-9;
+/// The same where programs compute with an approximation: GELU in F16.
+const NEAR: f64 = 1e-6;
 
 /// The elements of a tensor.
 fn weights(name: &str, count: u64, scale: f64, offset: f64) -> impl Iterator<Item = f32> {
@@ -80,8 +82,8 @@ fn converted(
     Ok(Model::from_bytes(bytes.unwrap()).unwrap())
 }
 
-/// Computes the logits of the last token of a text.
-fn last_logits(model: &Model, tokens: &[u32], directory: &Path) -> Vec<f32> {
+/// Computes the logits of the last token of a text, of which there are `width`.
+fn last_logits(model: &Model, tokens: &[u32], width: usize, directory: &Path) -> Vec<f32> {
     let file = directory.join("logits.npy");
     // Perplexity needs two chunks.
     let text = RunText::tokens([tokens, tokens].concat()).context(tokens.len());
@@ -90,8 +92,7 @@ fn last_logits(model: &Model, tokens: &[u32], directory: &Path) -> Vec<f32> {
     let start = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
     let (numbers, _) = bytes[start..].as_chunks();
     let all: Vec<f32> = numbers.iter().map(|&number| f32::from_le_bytes(number)).collect();
-    let width = all.len() / (2 * tokens.len());
-    all[(tokens.len() - 1) * width..tokens.len() * width].to_vec()
+    all[..all.len() / 2].rchunks(width).next().unwrap().to_vec()
 }
 
 fn fault(case: &Value) -> Option<String> {
@@ -118,13 +119,13 @@ fn fault(case: &Value) -> Option<String> {
     };
     let numbers = |key: &str| case[key].as_array().unwrap().iter();
     let tokens: Vec<u32> = numbers("tokens").map(|id| id.as_u64().unwrap() as u32).collect();
-    let ours = last_logits(&model, &tokens, directory.path());
     let theirs: Vec<f64> = numbers("logits").map(|value| value.as_f64().unwrap()).collect();
-    assert_eq!(ours.len(), theirs.len(), "{name}");
+    let ours = last_logits(&model, &tokens, theirs.len(), directory.path());
     let error: f64 =
         ours.iter().zip(&theirs).map(|(ours, theirs)| (f64::from(*ours) - theirs).powi(2)).sum();
     let error = error / theirs.iter().map(|theirs| theirs * theirs).sum::<f64>();
-    (error > EXACT).then(|| format!("{name}: the logits have an error of {error:e}"))
+    let limit = if case["near"] == true { NEAR } else { EXACT };
+    (error > limit).then(|| format!("{name}: the logits have an error of {error:e}"))
 }
 
 #[test]
