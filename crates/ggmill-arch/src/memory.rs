@@ -4,14 +4,14 @@ use core::cell::Cell;
 use std::sync::Arc;
 
 use crate::block::block_of;
-use crate::compute::{self, ComputeGroup, ComputeSpec};
+use crate::compute::{self, Build, ComputeGroup, ComputeSpec, Late, Sums};
 use crate::declared::{Declared, in_order_of_use, parameters};
-use crate::error::{Error, ErrorKind, Result, SubjectKind};
+use crate::error::{Error, ErrorKind, Result, SubjectKind, quoted};
 use crate::expression::{Expression, Scope};
 use crate::limits::{MAX_ENTRIES, MAX_PARAMETERS, MAX_TENSORS};
 use crate::parameter::{Parameter, ParameterSource};
 use crate::pattern::Glob;
-use crate::schema::{RawCache, RawExpression, RawMemory, RawState};
+use crate::schema::{RawBuild, RawCache, RawExpression, RawMemory, RawState};
 use crate::steps::BLOCK_VARIABLE;
 use crate::terms::{condition, expression};
 use crate::value::ParameterValue;
@@ -50,8 +50,8 @@ pub struct MemorySpec {
     /// Whether a model without an output of its own has its embedding a second time for it, even
     /// where both are on one device.
     pub copies_embedding: bool,
-    /// What is computed, with the memory that it takes; `None` if unknown.
-    pub compute: Option<ComputeSpec>,
+    /// What is computed, with the memory that it takes, or why it is unknown.
+    pub compute: core::result::Result<ComputeSpec, String>,
     /// Whether that is known only where the host computes everything.
     pub host_only: bool,
     /// Patterns of tensors that are not loaded.
@@ -66,6 +66,7 @@ pub struct MemorySpec {
     pub without_copies: Vec<u64>,
     with_first: Vec<Glob>,
     with_blocks: Vec<Glob>,
+    pub(crate) build: Build,
 }
 
 /// Where a tensor is that is in no block.
@@ -176,6 +177,18 @@ pub(crate) struct MemoryTemplate {
     steps: Arc<[ComputeGroup]>,
     caches: Vec<CacheTemplate>,
     states: Vec<StateTemplate>,
+    build: BuildTemplate,
+}
+
+/// What llama.cpp decides otherwise than the computation graph says.
+#[derive(Clone, Debug)]
+struct BuildTemplate {
+    /// What depends on no hyperparameter.
+    fixed: Build,
+    positions: Option<Expression>,
+    images: Option<Expression>,
+    images_behind: Option<Expression>,
+    source: Option<Expression>,
 }
 
 /// A part of the memory: which blocks have it.
@@ -260,6 +273,13 @@ impl MemoryTemplate {
             states: states
                 .map(|(name, raw)| StateTemplate::understand(name, raw, &known))
                 .collect::<Result<_>>()?,
+            build: BuildTemplate {
+                fixed: build_words(&raw.build).map_err(|error| error.at("memory: build"))?,
+                positions: whole(&raw.build.positions, "memory: build: positions")?,
+                images: whole(&raw.build.images, "memory: build: images")?,
+                images_behind: of_block(&raw.build.images_behind, "memory: build: images_behind")?,
+                source: whole(&raw.build.source, "memory: build: source")?,
+            },
             parameters: in_order_of_use(parameters, &[])?,
         })
     }
@@ -295,10 +315,13 @@ impl MemoryTemplate {
         Ok(MemorySpec {
             without_copies,
             host_only: holds(&self.host_only)?,
-            compute: holds(&self.computed)?.then(|| {
-                let weights_of = self.weights_of.clone();
-                ComputeSpec::new(parameters.clone(), Arc::clone(&self.steps), weights_of)
-            }),
+            build: self.build.resolve(&scope, self.caches.first())?,
+            compute: holds(&self.computed)?
+                .then(|| {
+                    let weights_of = self.weights_of.clone();
+                    ComputeSpec::listed(parameters.clone(), Arc::clone(&self.steps), weights_of)
+                })
+                .ok_or_else(|| "the description has no computation graph".to_owned()),
             caches: self.caches.iter().map(|cache| cache.resolve(&scope)).collect::<Result<_>>()?,
             states: self.states.iter().map(|state| state.resolve(&scope)).collect::<Result<_>>()?,
             loaded_blocks: number(&self.loaded)?,
@@ -311,6 +334,64 @@ impl MemoryTemplate {
             skipped: self.skipped.clone(),
             loaded_beyond: self.loaded_beyond.clone(),
         })
+    }
+}
+
+/// The words of a description for what llama.cpp decides.
+fn build_words(raw: &RawBuild) -> Result<Build> {
+    let mut build = Build {
+        gives_rows: raw.gives_rows.unwrap_or(false),
+        uncached: raw.uncached.unwrap_or(false),
+        ..Build::default()
+    };
+    build.late = match raw.rows.as_deref() {
+        None | Some("last-block") => Late::Block,
+        Some("blocks") => Late::Blocks,
+        Some("norm") => Late::Norm,
+        Some(other) => {
+            let message = format!("rows: {}, expected last-block, blocks or norm", quoted(other));
+            return Err(Error::description(message));
+        }
+    };
+    for word in raw.sums.iter().flatten() {
+        match word.as_str() {
+            "attention-first" => build.sums = Sums::AttentionFirst,
+            "layer-first" => build.sums = Sums::LayerFirst,
+            "attention-with-input" => build.sums = Sums::InputWithFirst,
+            "onto-input" => build.onto_input = true,
+            "onto-sum" => build.onto_sum = true,
+            other => {
+                let message = format!(
+                    "sums: {}, expected attention-first, layer-first, attention-with-input, \
+                     onto-input or onto-sum",
+                    quoted(other)
+                );
+                return Err(Error::description(message));
+            }
+        }
+    }
+    Ok(build)
+}
+
+impl BuildTemplate {
+    fn resolve(&self, scope: &Scope<'_>, cache: Option<&CacheTemplate>) -> Result<Build> {
+        let number = |number: &Option<Expression>| {
+            number.as_ref().map_or(Ok(0), |number| number.evaluate_u64(scope))
+        };
+        let mut build = self.fixed.clone();
+        build.position_parts = number(&self.positions)?;
+        build.deepstack = number(&self.images)?;
+        build.source_tokens = number(&self.source)?;
+        match (&self.images_behind, cache) {
+            (Some(when), Some(cache)) => cache.held.each(scope, |scope, block, _| {
+                if when.evaluate_bool(scope)? {
+                    build.deepstack_behind.push(block);
+                }
+                Ok(())
+            })?,
+            _ => build.deepstack_behind = (0..build.deepstack.min(MAX_TENSORS)).collect(),
+        }
+        Ok(build)
     }
 }
 

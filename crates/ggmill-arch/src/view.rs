@@ -7,8 +7,9 @@ use std::sync::OnceLock;
 use ggmill_core::{FileType, Metadata, MetadataBuf, Value, keys};
 
 use crate::architecture::Architecture;
+use crate::compute::{ComputeSpec, Lowering};
 use crate::entries::{Entries, WithTensors};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::MemorySpec;
 use crate::resolve::Resolved;
 use crate::role::Role;
@@ -133,7 +134,27 @@ impl<'a> ModelView<'a> {
             }
             None => template.resolve(&self.entries),
         };
+        let memory = memory.map(|mut memory| {
+            if memory.compute.is_err() && description.has_graph() {
+                memory.compute = self.lowered(&memory).map_err(|error| error.to_string());
+            }
+            memory
+        });
         Some(memory.map_err(|error| error.within(description.name())))
+    }
+
+    /// What is computed, from the computation graph.
+    fn lowered(&self, memory: &MemorySpec) -> Result<ComputeSpec> {
+        let missing = || Error::configuration("the tensors are not known");
+        let tensors = self.tensors.as_ref().ok_or_else(missing)?;
+        let resolved = self.resolve().ok_or_else(missing)??;
+        let graph = resolved.graph(&|name| tensors.contains(name))?;
+        Ok(ComputeSpec::lowered(Lowering {
+            graph,
+            caches: memory.caches.clone(),
+            states: memory.states.clone(),
+            build: memory.build.clone(),
+        }))
     }
 
     /// The whole key of a number: `llama.block_count` of `block_count`.

@@ -2,11 +2,13 @@
 //! numbers in them.
 
 mod built;
+mod lower;
 
 use core::cell::Cell;
 use std::sync::Arc;
 
 use self::built::Built;
+pub(crate) use self::lower::{Build, Late, Lowering, Sums};
 use crate::error::{Error, ErrorKind, Result, quoted};
 use crate::expression::{Binding, Expression, Function, Loop, Node, Scope};
 use crate::limits::{MAX_STEPS, MAX_TENSORS};
@@ -17,7 +19,20 @@ use crate::value::ParameterValue;
 
 /// What a model computes for one batch, in order: results, and the memory that each takes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ComputeSpec {
+pub struct ComputeSpec(Source);
+
+/// Where it is known from.
+#[derive(Clone, Debug, PartialEq)]
+enum Source {
+    /// The steps of the description.
+    Listed(Listed),
+    /// The computation graph.
+    Lowered(Arc<Lowering>),
+}
+
+/// The steps of a description, with the numbers of a model.
+#[derive(Clone, Debug, PartialEq)]
+struct Listed {
     parameters: Vec<(Box<str>, ParameterValue)>,
     groups: Arc<[ComputeGroup]>,
     /// The layer whose weights layer `bid` computes with, where it is not the layer itself.
@@ -352,23 +367,38 @@ fn check(
 }
 
 impl ComputeSpec {
-    pub(crate) fn new(
+    pub(crate) fn listed(
         parameters: Vec<(Box<str>, ParameterValue)>,
         groups: Arc<[ComputeGroup]>,
         weights_of: Option<Expression>,
     ) -> Self {
-        Self { parameters, groups, weights_of }
+        Self(Source::Listed(Listed { parameters, groups, weights_of }))
+    }
+
+    pub(crate) fn lowered(lowering: Lowering) -> Self {
+        Self(Source::Lowered(Arc::new(lowering)))
+    }
+
+    /// Whether it is lowered from the computation graph; otherwise the description lists it.
+    pub fn is_lowered(&self) -> bool {
+        matches!(self.0, Source::Lowered(_))
     }
 
     /// Whether it is known which layers compute with the weights of which, where a model has more
     /// layers than weights.
     pub fn knows_weights(&self) -> bool {
-        self.weights_of.is_some()
+        match &self.0 {
+            Source::Listed(listed) => listed.weights_of.is_some(),
+            Source::Lowered(_) => true,
+        }
     }
 
     /// The results in the order in which they are computed.
     pub fn nodes(&self, numbers: ComputeNumbers) -> Result<Vec<ComputeNode>> {
-        self.built(numbers, None)
+        match &self.0 {
+            Source::Listed(listed) => listed.built(numbers, None),
+            Source::Lowered(lowering) => lowering.nodes(numbers),
+        }
     }
 
     /// The same for a model whose tensors are placed by their names: each result with the tensor
@@ -378,9 +408,14 @@ impl ComputeSpec {
         numbers: ComputeNumbers,
         has: &dyn Fn(&str) -> bool,
     ) -> Result<Vec<ComputeNode>> {
-        self.built(numbers, Some(has))
+        match &self.0 {
+            Source::Listed(listed) => listed.built(numbers, Some(has)),
+            Source::Lowered(lowering) => lowering.nodes(numbers),
+        }
     }
+}
 
+impl Listed {
     fn built(
         &self,
         numbers: ComputeNumbers,
