@@ -152,7 +152,6 @@ impl<'a> ModelView<'a> {
         Ok(ComputeSpec::lowered(Lowering {
             graph,
             caches: memory.caches.clone(),
-            states: memory.states.clone(),
             build: memory.build.clone(),
         }))
     }

@@ -37,15 +37,8 @@ struct Heads {
 }
 
 impl Lower<'_> {
-    /// Whether a block of the model has a window.
-    fn has_windows(&self) -> bool {
-        let blocks = self.lowering.caches.iter().flat_map(|cache| &cache.blocks);
-        blocks.clone().any(|block| block.window.is_some())
-    }
-
     fn is_cached(&self) -> bool {
-        let mut caches = self.lowering.caches.iter();
-        !self.lowering.build.uncached && caches.any(|cache| !cache.blocks.is_empty())
+        !self.lowering.build.uncached && !self.cached_blocks.is_empty()
     }
 
     /// The tokens that a block attends to, of one stream.
@@ -80,8 +73,7 @@ impl Lower<'_> {
     }
 
     fn cached_block(&self, block: u64) -> Option<&CachedBlock> {
-        let mut blocks = self.lowering.caches.iter().flat_map(|cache| &cache.blocks);
-        blocks.find(|cached| cached.block == block)
+        self.cached_blocks.get(&block)
     }
 
     pub(super) fn attention(
@@ -90,11 +82,11 @@ impl Lower<'_> {
         node: &Node,
         attention: &Attention,
     ) -> Result<Op> {
-        let &[q, k, v, ..] = &node.inputs[..] else { return Err(unknown("attention")) };
+        let &[query, k, v, ..] = &node.inputs[..] else { return Err(unknown("attention")) };
         if attention.picks || attention.run > 0 {
             return Err(unknown("attention to tokens that are picked"));
         }
-        let [queries, keys, values] = [q, k, v].map(|node| self.node(node).map(|it| it.extent));
+        let [queries, keys, values] = [query, k, v].map(|node| self.node(node).map(|it| it.extent));
         let (queries, keys, values) = (queries?, keys?, values?);
         let parts = |extent: Extent| extent.parts.unwrap_or(1);
         let heads = Heads {
@@ -103,7 +95,7 @@ impl Lower<'_> {
             key: keys.length,
             value: values.length,
         };
-        let mut q = self.value(q, number)?;
+        let mut q = self.value(query, number)?;
         let biased = attention.buckets;
         let is_flash = self.numbers.flash && biased.is_none();
         let of_source = self.node(k)?.of_source;
@@ -124,11 +116,11 @@ impl Lower<'_> {
         let tokens = self.numbers.tokens;
         let result = product(&[heads.queries, heads.value, tokens]);
         let Taken { keys, mut values, mask, cells, is_transposed } = taken;
-        let mut o;
+        let mut heard;
         if is_flash {
-            o = self.op(ComputeKind::Own, result, vec![q, keys, values, mask]);
+            heard = self.op(ComputeKind::Own, result, vec![q, keys, values, mask]);
             if let Some(sinks) = attention.sinks {
-                self.name(o, sinks);
+                self.name(heard, sinks);
             }
         } else {
             if !is_transposed {
@@ -145,44 +137,44 @@ impl Lower<'_> {
             }
             let per_stream = cells.checked_div(self.streams(of_source)).unwrap_or(0);
             let scores = product(&[per_stream, heads.queries, tokens]);
-            let mut s = self.op(ComputeKind::Own, scores, vec![q, keys]);
+            let mut scored = self.op(ComputeKind::Own, scores, vec![q, keys]);
             if let Some(buckets) = biased {
                 let input = self.input(Input::Buckets);
                 let rows = self.op(ComputeKind::View, self.dag.elements(input), vec![input]);
                 let bias = self.weighted(ComputeKind::Own, scores, vec![rows], buckets.weight);
                 let bias = self.op(ComputeKind::Own, scores, vec![bias]);
-                s = self.op(ComputeKind::InPlace, scores, vec![s, bias]);
+                scored = self.op(ComputeKind::InPlace, scores, vec![scored, bias]);
             }
             if let Some(sinks) = attention.sinks {
-                s = self.weighted(ComputeKind::InPlace, scores, vec![s, mask], sinks);
+                scored = self.weighted(ComputeKind::InPlace, scores, vec![scored, mask], sinks);
             } else {
-                s = self.op(ComputeKind::InPlace, scores, vec![s, mask]);
+                scored = self.op(ComputeKind::InPlace, scores, vec![scored, mask]);
             }
-            o = self.op(ComputeKind::Own, result, vec![values, s]);
+            heard = self.op(ComputeKind::Own, result, vec![values, scored]);
         }
         let mut copied = !is_flash;
         // Heads that attend to a vector of low rank get their values out of it at once.
         let head = self.value_matrix(number);
         if let Some((head, matrix)) = head {
             let length = product(&[self.node(head)?.extent.elements(), tokens]);
-            o = self.weighted(ComputeKind::Own, length, vec![o], matrix);
-            o = self.op(ComputeKind::Own, length, vec![o]);
+            heard = self.weighted(ComputeKind::Own, length, vec![heard], matrix);
+            heard = self.op(ComputeKind::Own, length, vec![heard]);
             copied = false;
         } else if copied {
-            o = self.op(ComputeKind::Own, result, vec![o]);
+            heard = self.op(ComputeKind::Own, result, vec![heard]);
         }
-        self.dag.expand(o);
+        self.dag.expand(heard);
         if !copied {
-            o = self.reshaped(o);
+            heard = self.reshaped(heard);
         }
         if !of_source && head.is_none() && self.turns_values() {
             let turn = self.input(Input::ValueTurn(self.windowed_block()));
-            o = self.op(ComputeKind::Own, result, vec![o, turn]);
+            heard = self.op(ComputeKind::Own, result, vec![heard, turn]);
         }
         if let Some((head, _)) = head {
-            self.set(head, Value { op: o, rows: Rows::Tokens });
+            self.set(head, Value { op: heard, rows: Rows::Tokens });
         }
-        Ok(o)
+        Ok(heard)
     }
 
     fn streams(&self, of_source: bool) -> u64 {
@@ -325,9 +317,9 @@ impl Lower<'_> {
         let windowed = block.window.is_some();
         let is_latent = block.values == 0;
         let tokens = self.numbers.tokens;
-        let turned = (self.numbers.quantized_keys && (!is_latent || self.has_windows()))
-            .then(|| self.turned_part(windowed))
-            .filter(|&part| part > 0)
+        let turned = (self.numbers.quantized_keys && (!is_latent || self.has_windows))
+            .then_some(self.turned)
+            .filter(|&[whole, window]| (if windowed { window } else { whole }) > 0)
             .map(|_| self.input(Input::KeyTurn(windowed)));
         if let Some(turn) = turned {
             *q = self.turn(*q, turn, product(&[heads.queries, heads.key, tokens]));
@@ -415,7 +407,7 @@ impl Lower<'_> {
             value = self.turn(value, turn, value_elements);
         }
         self.dag.expand(q);
-        if self.has_windows() {
+        if self.has_windows {
             self.dag.expand(key);
         }
         self.dag.expand(value);

@@ -11,7 +11,7 @@ impl Lower<'_> {
         let rows = self.rows_of(number);
         let elements = product(&[node.extent.elements(), self.count(rows)]);
         let op = match &node.operation {
-            Operation::Rows { table, rows } => return self.rows(*table, *rows, elements).map(Some),
+            Operation::Rows { table, rows } => return Ok(Some(self.rows(*table, *rows, elements))),
             Operation::Linear { matrix, .. } => self.linear(number, node, *matrix, elements)?,
             Operation::HeadLinear { matrix } => {
                 let input = self.operand(number, 0)?;
@@ -63,7 +63,7 @@ impl Lower<'_> {
                 }
                 view
             }
-            Operation::Concat => {
+            Operation::Concat | Operation::SwigluOai => {
                 let parts = vec![self.operand(number, 0)?, self.operand(number, 1)?];
                 self.op(ComputeKind::Own, elements, parts)
             }
@@ -75,10 +75,6 @@ impl Lower<'_> {
             Operation::Clamp { .. } => {
                 let input = self.operand(number, 0)?;
                 self.op(ComputeKind::InPlace, elements, vec![input])
-            }
-            Operation::SwigluOai => {
-                let parts = vec![self.operand(number, 0)?, self.operand(number, 1)?];
-                self.op(ComputeKind::Own, elements, parts)
             }
             Operation::Softmax | Operation::Normalize => self.shares(number, node, elements)?,
             Operation::Top { .. } | Operation::Take | Operation::Mix => {
@@ -94,7 +90,7 @@ impl Lower<'_> {
             Operation::WithNumber { with, number: factor, left } => {
                 let input = self.operand(number, 0)?;
                 let is_one = matches!(with, Arithmetic::Multiply | Arithmetic::Divide)
-                    && *factor == 1.0
+                    && (*factor - 1.0).abs() < f32::EPSILON
                     && !left;
                 if is_one { input } else { self.op(ComputeKind::InPlace, elements, vec![input]) }
             }
@@ -118,7 +114,7 @@ impl Lower<'_> {
         let of = node.inputs.first().copied().unwrap_or_default();
         let from = self.node(of)?;
         let is_alone = self.users.get(of).is_some_and(|users| users.len() == 1);
-        if from.operation == Operation::View && is_alone && self.scan().is_none() {
+        if from.operation == Operation::View && is_alone && self.scan.is_none() {
             let whole = self.operand(of, 0)?;
             if !self.dag.is_strided(whole) && self.dag.elements(whole) == elements {
                 let applied = self.op(ComputeKind::InPlace, elements, vec![whole]);
@@ -141,7 +137,7 @@ impl Lower<'_> {
 
     fn linear(&mut self, number: usize, node: &Node, matrix: usize, elements: u64) -> Result<Op> {
         let mut input = self.operand(number, 0)?;
-        let scan = self.scan();
+        let scan = self.scan;
         let of = node.inputs.first().copied().unwrap_or_default();
         let from = self.node(of)?;
         let is_multiplied = from.operation == Operation::Arithmetic(Arithmetic::Multiply);
@@ -176,7 +172,7 @@ impl Lower<'_> {
         }
     }
 
-    fn rows(&mut self, table: usize, rows: crate::graph::Rows, elements: u64) -> Result<Value> {
+    fn rows(&mut self, table: usize, rows: crate::graph::Rows, elements: u64) -> Value {
         let length = elements.checked_div(self.numbers.tokens).unwrap_or(0);
         let input = match rows {
             crate::graph::Rows::Tokens if self.numbers_of_tokens() => Input::SecondTokens,
@@ -185,7 +181,7 @@ impl Lower<'_> {
             crate::graph::Rows::Fixed(_) => {
                 let table = self.weighted(ComputeKind::Own, 0, Vec::new(), table);
                 let op = self.op(ComputeKind::View, length, vec![table]);
-                return Ok(Value { op, rows: Rows::Once });
+                return Value { op, rows: Rows::Once };
             }
         };
         let ids = self.input(input);
@@ -201,7 +197,7 @@ impl Lower<'_> {
         if input == Input::Tokens {
             self.dag.expand(op);
         }
-        Ok(Value { op, rows: Rows::Tokens })
+        Value { op, rows: Rows::Tokens }
     }
 
     /// Whether the tokens have an embedding already.
@@ -303,7 +299,7 @@ impl Lower<'_> {
         let mut terms = Vec::new();
         self.terms(number, number, &mut terms);
         if self.blocks.get(number).is_some_and(Option::is_none) {
-            terms = self.node(number)?.inputs.clone();
+            terms.clone_from(&self.node(number)?.inputs);
         }
         let input = terms.iter().position(|&term| self.goes_on(term));
         let others = terms.iter().filter(|&&term| self.goes_on(term)).count();
@@ -395,7 +391,7 @@ impl Lower<'_> {
         };
         // A norm is multiplied by a gate in its place.
         if matches!(self.node(value)?.operation, Operation::RmsNorm { .. })
-            && matches!(self.scan(), Some(Scan::Delta | Scan::DeltaOfThree))
+            && matches!(self.scan, Some(Scan::Delta | Scan::DeltaOfThree))
         {
             return Ok(None);
         }

@@ -17,19 +17,19 @@ use super::{ComputeKind, ComputeLayer, ComputeNode, ComputeNumbers};
 use crate::block::block_of_side;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Graph, Node, Operation};
-use crate::memory::{CacheSpec, StateSpec};
+use crate::memory::{CacheSpec, CachedBlock};
 
 /// A model whose graph is lowered.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Lowering {
     pub(crate) graph: Graph,
     pub(crate) caches: Vec<CacheSpec>,
-    pub(crate) states: Vec<StateSpec>,
     pub(crate) build: Build,
 }
 
 /// What llama.cpp decides otherwise than the graph says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of llama.cpp")]
 pub(crate) struct Build {
     /// Where the tokens that give scores are chosen.
     pub(crate) late: Late,
@@ -138,6 +138,14 @@ pub(super) struct Lower<'a> {
     /// What is stored of keys and values, by the nodes that they are of.
     stored: BTreeMap<usize, Stored>,
     kept: BTreeMap<u64, Kept>,
+    /// How the states of the block that is lowered are computed, if it has any.
+    scan: Option<Scan>,
+    /// What each block has in a cache.
+    cached_blocks: BTreeMap<u64, CachedBlock>,
+    /// Whether a block of the model has a window.
+    has_windows: bool,
+    /// The sizes of the matrices that turn keys, without and with a window.
+    turned: [u64; 2],
     rest_ids: Option<Op>,
     /// Vectors in the shape that experts take.
     vectors: BTreeMap<Op, Op>,
@@ -186,7 +194,8 @@ impl<'a> Lower<'a> {
                 *block = Some(number);
             }
         }
-        Self {
+        let cached = lowering.caches.iter().flat_map(|cache| &cache.blocks);
+        let mut lower = Self {
             lowering,
             numbers,
             dag: Dag::default(),
@@ -199,10 +208,16 @@ impl<'a> Lower<'a> {
             chosen: BTreeMap::new(),
             stored: BTreeMap::new(),
             kept: BTreeMap::new(),
+            scan: None,
+            has_windows: cached.clone().any(|block| block.window.is_some()),
+            cached_blocks: cached.map(|block| (block.block, *block)).collect(),
+            turned: [0; 2],
             rest_ids: None,
             vectors: BTreeMap::new(),
             wide: None,
-        }
+        };
+        lower.turned = [false, true].map(|windowed| lower.turned_part(windowed));
+        lower
     }
 
     fn model(mut self) -> Result<Vec<ComputeNode>> {
@@ -213,11 +228,15 @@ impl<'a> Lower<'a> {
             if node.of_source {
                 continue;
             }
-            self.layer = match self.blocks.get(number).copied().flatten() {
+            let layer = match self.blocks.get(number).copied().flatten() {
                 Some(block) => ComputeLayer::Block(block),
                 None if last_block.is_some_and(|last| number > last) => ComputeLayer::Output,
                 None => ComputeLayer::Input,
             };
+            if layer != self.layer {
+                self.layer = layer;
+                self.scan = self.scan_of(number);
+            }
             if self.values.get(number).is_some_and(Option::is_some) {
                 continue;
             }
@@ -387,7 +406,8 @@ impl<'a> Lower<'a> {
             Input::OutputIds => outputs,
             Input::StateIds => sequences,
             Input::KeyTurn(windowed) => {
-                let part = self.turned_part(windowed);
+                let [whole, window] = self.turned;
+                let part = if windowed { window } else { whole };
                 product(&[part, part])
             }
             Input::ValueTurn(_) => 4096,

@@ -28,11 +28,18 @@ pub(super) enum Scan {
 }
 
 impl Lower<'_> {
-    /// How the states of the block that is lowered are computed, if it has any.
-    pub(super) fn scan(&self) -> Option<Scan> {
-        let ComputeLayer::Block(block) = self.layer else { return None };
-        let section = self.lowering.graph.sections().iter().find(|it| it.block == Some(block))?;
-        let nodes = self.lowering.graph.nodes().get(section.nodes.clone())?;
+    /// The nodes of the block that a node is of.
+    fn section(&self, number: usize) -> Option<&[Node]> {
+        let graph = &self.lowering.graph;
+        let sections = graph.sections();
+        let after = sections.partition_point(|section| section.nodes.start <= number);
+        let section = sections.get(after.checked_sub(1)?).filter(|it| it.block.is_some())?;
+        graph.nodes().get(section.nodes.clone())
+    }
+
+    /// How the states of the block of a node are computed, if it has any.
+    pub(super) fn scan_of(&self, number: usize) -> Option<Scan> {
+        let nodes = self.section(number)?;
         let convolutions =
             nodes.iter().filter(|it| matches!(it.operation, Operation::Convolution { .. })).count();
         let mut recurrences = nodes.iter().filter_map(|node| match node.operation {
@@ -78,16 +85,13 @@ impl Lower<'_> {
             return Ok(kept.inputs);
         }
         let mut elements = 0u64;
-        let graph = &self.lowering.graph;
-        let section = graph.sections().iter().find(|section| section.block == Some(block));
-        for node in section.and_then(|it| graph.nodes().get(it.nodes.clone())).into_iter().flatten()
-        {
+        for node in self.section(number).into_iter().flatten() {
             if let Operation::Convolution { kernel, .. } = node.operation {
                 let before = self.taps(kernel).saturating_sub(1);
                 elements = elements.saturating_add(product(&[before, node.extent.elements()]));
             }
         }
-        if matches!(self.scan(), Some(Scan::Delta | Scan::DeltaOfThree)) {
+        if matches!(self.scan, Some(Scan::Delta | Scan::DeltaOfThree)) {
             // The norm of the block is computed before.
             let linear = self.node(number)?.inputs.first().copied().unwrap_or_default();
             let normed = self.node(linear)?.inputs.first().copied();
@@ -120,7 +124,7 @@ impl Lower<'_> {
         self.dag.expand(kept);
         let elements = product(&[channels, tokens]);
         let result = self.weighted(ComputeKind::Own, elements, vec![all], kernel);
-        Ok(if self.scan() == Some(Scan::DeltaOfThree) { self.reshaped(result) } else { result })
+        Ok(if self.scan == Some(Scan::DeltaOfThree) { self.reshaped(result) } else { result })
     }
 
     pub(super) fn recurrence(
@@ -129,24 +133,26 @@ impl Lower<'_> {
         node: &Node,
         recurrence: Recurrence,
     ) -> Result<Op> {
-        let &[q, k, v, d, ..] = &node.inputs[..] else { return Err(unknown("a recurrence")) };
+        let &[query, key, value, decay, ..] = &node.inputs[..] else {
+            return Err(unknown("a recurrence"));
+        };
         if recurrence.before {
             return Err(unknown("a recurrence that is read before it changes"));
         }
-        let multiplied = self.node(v)?;
-        let (Operation::Arithmetic(Arithmetic::Multiply), &[v, by]) =
+        let multiplied = self.node(value)?;
+        let (Operation::Arithmetic(Arithmetic::Multiply), &[value, by]) =
             (&multiplied.operation, &multiplied.inputs[..])
         else {
             return Err(unknown("a recurrence"));
         };
-        let state = self.node(k)?.extent.length;
+        let state = self.node(key)?.extent.length;
         let inner = node.extent.elements();
         let (tokens, sequences) = (self.numbers.tokens, self.numbers.sequences);
         let states = product(&[inner, state, sequences]);
         let results = product(&[inner, tokens]);
         let all = results.saturating_add(states);
         if recurrence.moves {
-            return self.delta(number, [q, k, v, by, d], states, results);
+            return self.delta(number, [query, key, value, by, decay], states, results);
         }
         // The scan takes the state where it is kept.
         let origin = self.cached(0, Vec::new());
@@ -154,11 +160,12 @@ impl Lower<'_> {
         let before = self.op(ComputeKind::View, states, vec![origin]);
         let rates = match recurrence.rates {
             Some(rates) => rates,
-            None => self.decay(d).ok_or_else(|| unknown("the decay of a recurrence"))?,
+            None => self.decay(decay).ok_or_else(|| unknown("the decay of a recurrence"))?,
         };
-        let [x, steps, b, c] = [v, by, k, q].map(|it| self.value(it, number));
+        let [moved, steps, written, read] =
+            [value, by, key, query].map(|it| self.value(it, number));
         let ids = self.input(Input::StateIds);
-        let sources = vec![before, x?, steps?, b?, c?, ids];
+        let sources = vec![before, moved?, steps?, written?, read?, ids];
         let scanned = self.weighted(ComputeKind::Own, all, sources, rates);
         self.dag.expand(scanned);
         let before = self.op(ComputeKind::View, states, vec![origin]);
@@ -212,7 +219,7 @@ impl Lower<'_> {
         let kept = self.cached(0, vec![last]);
         let read = self.op(ComputeKind::View, results, vec![changed]);
         self.dag.expand(kept);
-        Ok(if self.scan() == Some(Scan::DeltaOfThree) {
+        Ok(if self.scan == Some(Scan::DeltaOfThree) {
             self.op(ComputeKind::Own, results, vec![read])
         } else {
             read
