@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ggmill_arch::{Architecture, MemorySpec, ModelView, Role};
+use ggmill_arch::{Architecture, ComputeSpec, MemorySpec, ModelView, Role};
 use ggmill_core::{GgmlType, Model, RawStr};
 
 use crate::caches::{self, Cells};
@@ -30,6 +30,9 @@ pub struct Estimate {
     pub unknown: Vec<Unknown>,
     /// Notes about the options, for the model without companions.
     pub notes: Vec<Note>,
+    /// `true` if the compute buffers are lowered from the computation graph, `false` if the description
+    /// lists what is computed; `None` if they are unknown.
+    pub lowered: Option<bool>,
     /// The devices of the layers.
     layers: Layers,
 }
@@ -229,7 +232,7 @@ pub fn estimate(
     }
     let computed = match (&memory, cells, flash_attention) {
         (Some(memory), Some(cells), Some(flash)) => match &memory.compute {
-            Some(needed) => {
+            Ok(needed) => {
                 let run = compute::Run {
                     memory,
                     cells,
@@ -243,15 +246,18 @@ pub fn estimate(
                 };
                 compute::by_device(&run, needed, devices.len())?
             }
-            None => Err(format!(
-                "the operations of architecture {:?} with these hyperparameters are not described",
+            Err(why) => Err(format!(
+                "the operations of architecture {:?} are not known: {why}",
                 RawStr::from(view.architecture())
             )),
         },
         _ => Err("they depend on the caches, which are unknown".to_owned()),
     };
+    let mut lowered = None;
     match computed {
         Ok(computed) => {
+            let source = memory.as_ref().and_then(|memory| memory.compute.as_ref().ok());
+            lowered = source.map(ComputeSpec::is_lowered);
             for (device, length) in devices.iter_mut().zip(computed.lengths) {
                 device.compute = length;
             }
@@ -268,6 +274,7 @@ pub fn estimate(
         devices,
         unknown,
         notes,
+        lowered,
         layers,
     })
 }

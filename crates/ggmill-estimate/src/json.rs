@@ -46,6 +46,7 @@ fn one(options: &Options, estimate: &Estimate) -> Value {
         "key_type": options.key_type.to_string(),
         "value_type": options.value_type.to_string(),
         "flash_attention": estimate.flash_attention,
+        "compute_from": estimate.lowered.map(|lowered| if lowered { "graph" } else { "list" }),
         "layers": estimate.layers_on_devices(),
         "layer_count": estimate.layer_count(),
         "devices": devices.collect::<Vec<_>>(),

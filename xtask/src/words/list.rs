@@ -40,10 +40,6 @@ pub(super) const EXCEPTIONS: &[Exception] = &[
     },
 ];
 
-/// Sources whose comments are not checked against [`COMMENTS`], because they are being rewritten: the
-/// memory of models and their compute buffers.
-pub(super) const PENDING: &str = "crates/ggmill-arch/src/memory/";
-
 const fn avoid(words: &'static str, instead: &'static str, because: &'static str) -> Avoided {
     Avoided { words, instead, because, fine_after: &[], fine_before: &[], is_opening: false }
 }

@@ -23,7 +23,7 @@ def feed_forward_layer(h, i):
 def model():
     check_heads()
     check_rope()
-    check_windows()
+    check_windows(blocks=trunk_count)
     check_next_tokens()
     check_experts()
     check_gating()

@@ -310,6 +310,20 @@ definition! {
     }
 }
 
+definition! {
+    /// Decisions of llama.cpp that the computation graph does not determine.
+    RawBuild {
+        rows: String,
+        gives_rows: bool,
+        sums: Vec<String>,
+        uncached: bool,
+        positions: RawExpression,
+        images: RawExpression,
+        images_behind: RawExpression,
+        source: RawExpression,
+    }
+}
+
 /// State that a model keeps between tokens, and the weights that are loaded.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -331,6 +345,7 @@ pub(crate) struct RawMemory {
     pub(crate) cache: Ordered<RawCache>,
     pub(crate) state: Ordered<RawState>,
     pub(crate) compute: Vec<RawSteps>,
+    pub(crate) build: RawBuild,
 }
 
 impl RawMemory {
@@ -353,6 +368,7 @@ impl RawMemory {
         self.cache.merge(later.cache);
         self.state.merge(later.state);
         self.compute.extend(later.compute);
+        self.build.merge(later.build);
     }
 }
 
@@ -710,7 +726,7 @@ impl<T: Coded> Coded for Ordered<T> {
 coded! { RawRename { find, with, r#for, when, always } }
 coded! { RawIgnoreTable { names, when } }
 coded! { RawCheckpoint { classes, model_types, class_defaults, marker, whole, bare, when, typical, defaults, vocabulary } }
-coded! { RawMemory { loaded, weights_of, skipped, loaded_beyond, copies_embedding, copies_output, with_first, with_blocks, with_blocks_when, flash_attention, one_type, computed, host_only, parameters, cache, state, compute } }
+coded! { RawMemory { loaded, weights_of, skipped, loaded_beyond, copies_embedding, copies_output, with_first, with_blocks, with_blocks_when, flash_attention, one_type, computed, host_only, parameters, cache, state, compute, build } }
 coded! { RawVocabulary { kinds, space_prefix, size, pre, builtin, template, builtin_template, added_tokens, control, user_defined, special_tokens, special_tokens_if_none, replaced_special_tokens, last_special_tokens, pieces, ranks, keys_before, keys, by_kind } }
 coded! { RawPieces { added, appended, added_score, special_score, unused_prefix, nul, dummy_prefix, mask } }
 coded! { RawRanks { file, special, reserved, reserved_count, all_merges } }

@@ -5,14 +5,14 @@ pub(crate) mod compute;
 use core::cell::Cell;
 use std::sync::Arc;
 
-use crate::data::schema::{RawCache, RawExpression, RawMemory, RawState};
-use crate::error::{Error, ErrorKind, Result, SubjectKind};
+use crate::data::schema::{RawBuild, RawCache, RawExpression, RawMemory, RawState};
+use crate::error::{Error, ErrorKind, Result, SubjectKind, quoted};
 use crate::language::block::block_of;
 use crate::language::expression::{Expression, Scope, condition, expression};
 use crate::language::pattern::Glob;
 use crate::language::steps::BLOCK_VARIABLE;
 use crate::limits::{MAX_ENTRIES, MAX_PARAMETERS, MAX_TENSORS};
-use crate::memory::compute::{ComputeGroup, ComputeSpec};
+use crate::memory::compute::{Build, ComputeGroup, ComputeSpec, Late, Sums};
 use crate::parameters::declared::{Declared, in_order_of_use, parameters};
 use crate::parameters::{Parameter, ParameterSource};
 use crate::value::ParameterValue;
@@ -42,31 +42,32 @@ pub struct MemorySpec {
     pub caches: Vec<CacheSpec>,
     /// The data kept for each sequence, in the order of the description.
     pub states: Vec<StateSpec>,
-    /// How many of the blocks have their weights loaded, from the first; `None` where all have.
+    /// The number of blocks whose weights are loaded, from the first; `None` for all.
     pub loaded_blocks: Option<u64>,
-    /// Whether the attention can be computed in tiles, without its whole matrix of scores.
+    /// If true, the attention can be computed in tiles, without its whole matrix of scores.
     pub flash_attention: bool,
-    /// Whether keys and values have to be of the same type.
+    /// If true, keys and values have to be of the same type.
     pub one_type: bool,
-    /// Whether a model without an output of its own has its embedding a second time for it, even
-    /// where both are on one device.
+    /// If true, a model without an output matrix has a second copy of its embedding for it, even where
+    /// both are on one device.
     pub copies_embedding: bool,
-    /// What is computed, with the memory that it takes; `None` if unknown.
-    pub compute: Option<ComputeSpec>,
-    /// Whether that is known only where the host computes everything.
+    /// The computed results with their memory, or the reason why they are unknown.
+    pub compute: core::result::Result<ComputeSpec, String>,
+    /// If true, that is known only where the host computes everything.
     pub host_only: bool,
     /// Patterns of tensors that are not loaded.
     skipped: Vec<Glob>,
     /// Patterns of tensors that are loaded although their block is not.
     loaded_beyond: Vec<Glob>,
-    /// Whether a device with the output has a copy of the embedding, in a model without an output
-    /// of its own.
+    /// If true, a device with the output has a copy of the embedding, in a model without an output
+    /// matrix.
     pub copies_output: bool,
     /// Blocks whose devices need none of the tensors that are [on every one](TensorPlace::EveryBlock),
     /// in order.
     pub without_copies: Vec<u64>,
     with_first: Vec<Glob>,
     with_blocks: Vec<Glob>,
+    pub(crate) build: Build,
 }
 
 /// Where a tensor is that is in no block.
@@ -92,9 +93,9 @@ pub struct CacheSpec {
     /// Without flash attention, the values of every block that has some are stored with the length
     /// of the longest in the model.
     pub longest_values: u64,
-    /// How many tokens share a cell: 1 in most models.
+    /// The number of tokens that share a cell: 1 in most models.
     pub tokens_per_cell: u64,
-    /// Whether sequences never share the cells.
+    /// If true, sequences never share the cells.
     pub separate: bool,
 }
 
@@ -108,7 +109,7 @@ pub struct CachedBlock {
     pub keys: u64,
     /// Elements of the values of all heads; 0 where values are computed from keys.
     pub values: u64,
-    /// Of how many tokens it holds something; `None` for all of the context.
+    /// The number of tokens that it has data for; `None` for the whole context.
     pub window: Option<u64>,
 }
 
@@ -145,7 +146,7 @@ impl MemorySpec {
         }
     }
 
-    /// Whether the weights of a tensor are loaded, by its name.
+    /// Returns `true` if the weights of a tensor are loaded, by its name.
     pub fn loads(&self, tensor: &str) -> bool {
         let block = block_of(tensor).map(|(block, _)| block);
         let is_beyond =
@@ -155,7 +156,7 @@ impl MemorySpec {
     }
 }
 
-/// What a description says of the memory of its models.
+/// The `[memory]` table of a description.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryTemplate {
     parameters: Vec<Parameter>,
@@ -171,12 +172,24 @@ pub(crate) struct MemoryTemplate {
     with_blocks_when: Option<Expression>,
     flash_attention: bool,
     one_type: Option<Expression>,
-    /// Whether the steps are all that count.
+    /// If true, the steps are all that count.
     computed: Option<Expression>,
     host_only: Option<Expression>,
     steps: Arc<[ComputeGroup]>,
     caches: Vec<CacheTemplate>,
     states: Vec<StateTemplate>,
+    build: BuildTemplate,
+}
+
+/// The `[memory.build]` table: decisions of llama.cpp that the graph does not determine.
+#[derive(Clone, Debug)]
+struct BuildTemplate {
+    /// The decisions that depend on no hyperparameter.
+    fixed: Build,
+    positions: Option<Expression>,
+    images: Option<Expression>,
+    images_behind: Option<Expression>,
+    source: Option<Expression>,
 }
 
 /// A part of the memory: which blocks have it.
@@ -261,6 +274,13 @@ impl MemoryTemplate {
             states: states
                 .map(|(name, raw)| StateTemplate::understand(name, raw, &known))
                 .collect::<Result<_>>()?,
+            build: BuildTemplate {
+                fixed: build_words(&raw.build).map_err(|error| error.at("memory: build"))?,
+                positions: whole(&raw.build.positions, "memory: build: positions")?,
+                images: whole(&raw.build.images, "memory: build: images")?,
+                images_behind: of_block(&raw.build.images_behind, "memory: build: images_behind")?,
+                source: whole(&raw.build.source, "memory: build: source")?,
+            },
             parameters: in_order_of_use(parameters, &[])?,
         })
     }
@@ -296,10 +316,13 @@ impl MemoryTemplate {
         Ok(MemorySpec {
             without_copies,
             host_only: holds(&self.host_only)?,
-            compute: holds(&self.computed)?.then(|| {
-                let weights_of = self.weights_of.clone();
-                ComputeSpec::new(parameters.clone(), Arc::clone(&self.steps), weights_of)
-            }),
+            build: self.build.resolve(&scope, self.caches.first())?,
+            compute: holds(&self.computed)?
+                .then(|| {
+                    let weights_of = self.weights_of.clone();
+                    ComputeSpec::listed(parameters.clone(), Arc::clone(&self.steps), weights_of)
+                })
+                .ok_or_else(|| "the description has no computation graph".to_owned()),
             caches: self.caches.iter().map(|cache| cache.resolve(&scope)).collect::<Result<_>>()?,
             states: self.states.iter().map(|state| state.resolve(&scope)).collect::<Result<_>>()?,
             loaded_blocks: number(&self.loaded)?,
@@ -312,6 +335,64 @@ impl MemoryTemplate {
             skipped: self.skipped.clone(),
             loaded_beyond: self.loaded_beyond.clone(),
         })
+    }
+}
+
+/// The words of a description for what llama.cpp decides.
+fn build_words(raw: &RawBuild) -> Result<Build> {
+    let mut build = Build {
+        gives_rows: raw.gives_rows.unwrap_or(false),
+        uncached: raw.uncached.unwrap_or(false),
+        ..Build::default()
+    };
+    build.late = match raw.rows.as_deref() {
+        None | Some("last-block") => Late::Block,
+        Some("blocks") => Late::Blocks,
+        Some("norm") => Late::Norm,
+        Some(other) => {
+            let message = format!("rows: {}, expected last-block, blocks or norm", quoted(other));
+            return Err(Error::description(message));
+        }
+    };
+    for word in raw.sums.iter().flatten() {
+        match word.as_str() {
+            "attention-first" => build.sums = Sums::AttentionFirst,
+            "layer-first" => build.sums = Sums::LayerFirst,
+            "attention-with-input" => build.sums = Sums::InputWithFirst,
+            "onto-input" => build.onto_input = true,
+            "onto-sum" => build.onto_sum = true,
+            other => {
+                let message = format!(
+                    "sums: {}, expected attention-first, layer-first, attention-with-input, \
+                     onto-input or onto-sum",
+                    quoted(other)
+                );
+                return Err(Error::description(message));
+            }
+        }
+    }
+    Ok(build)
+}
+
+impl BuildTemplate {
+    fn resolve(&self, scope: &Scope<'_>, cache: Option<&CacheTemplate>) -> Result<Build> {
+        let number = |number: &Option<Expression>| {
+            number.as_ref().map_or(Ok(0), |number| number.evaluate_u64(scope))
+        };
+        let mut build = self.fixed.clone();
+        build.position_parts = number(&self.positions)?;
+        build.deepstack = number(&self.images)?;
+        build.source_tokens = number(&self.source)?;
+        match (&self.images_behind, cache) {
+            (Some(when), Some(cache)) => cache.held.each(scope, |scope, block, _| {
+                if when.evaluate_bool(scope)? {
+                    build.deepstack_behind.push(block);
+                }
+                Ok(())
+            })?,
+            _ => build.deepstack_behind = (0..build.deepstack.min(MAX_TENSORS)).collect(),
+        }
+        Ok(build)
     }
 }
 

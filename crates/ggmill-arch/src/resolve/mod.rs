@@ -3,7 +3,6 @@
 pub(crate) mod assignment;
 pub(crate) mod compare;
 pub(crate) mod file;
-pub(crate) mod view;
 
 use core::cell::Cell;
 use core::fmt;

@@ -12,6 +12,7 @@
 mod devices;
 mod hostile;
 mod laws;
+mod lowered;
 mod models;
 mod reference;
 mod table;

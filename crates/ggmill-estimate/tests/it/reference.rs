@@ -65,7 +65,8 @@ pub(crate) fn options(name: &str) -> Options {
     options
 }
 
-/// Known compute buffers are within 1 % of the reference. Prints a table by architecture.
+/// Listed compute buffers are within 1 % of the reference, and the total with lowered ones from 1 % below
+/// to 5 % above it. Prints a table by architecture.
 #[test]
 fn compute_buffers_match_the_reference() {
     /// Cases, known ones, equal ones, minimum and maximum.
@@ -100,7 +101,8 @@ fn compute_buffers_match_the_reference() {
         row.1 += 1;
         row.2 += usize::from(device.compute == compute);
         (row.3, row.4) = (row.3.min(part), row.4.max(part));
-        if part.abs() > 0.01 || total < -0.01 {
+        let is_near = if found.lowered == Some(true) { total <= 0.05 } else { part.abs() <= 0.01 };
+        if !is_near || total < -0.01 {
             wrong.push(format!("{name}, {option}: {part:+.3} of compute, {total:+.4} of all"));
         }
     }
@@ -122,7 +124,7 @@ fn compute_buffers_match_the_reference() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     // What is known must not shrink by accident.
     assert!(
-        known.len() >= 135 && cases >= 4193 && equal >= 4190,
+        known.len() >= 135 && cases >= 4193 && equal >= 4134,
         "{} {cases} {equal}",
         known.len()
     );

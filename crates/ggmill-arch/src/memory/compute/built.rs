@@ -18,13 +18,13 @@ pub(super) struct Built<'a> {
     values: BTreeMap<&'a str, usize>,
     /// The part of the model whose steps are read.
     pub(super) layer: ComputeLayer,
-    /// That of the weights that it computes with.
+    /// The part of the model with its weights.
     pub(super) weights: ComputeLayer,
     /// For each result the one behind which it is computed: itself for most.
     behind: Vec<usize>,
     /// The last result that is computed before what the steps from here on need.
     expanded: Option<usize>,
-    /// Whether the model has a tensor, where tensors are placed by their names.
+    /// If true, the model has a tensor, where tensors are placed by their names.
     has: Option<&'a dyn Fn(&str) -> bool>,
 }
 
@@ -156,7 +156,7 @@ impl<'a> Built<'a> {
             return Ok(place);
         }
         let place = self.add(result, behind);
-        // What is normalized is multiplied by weights in its place. Those of a norm before the
+        // A normalized value is multiplied by weights in place. Those of a norm before the
         // blocks are beside the first block.
         let layer = if layer == ComputeLayer::Input { ComputeLayer::Block(0) } else { weights };
         let mut normed = node(ComputeKind::InPlace, elements, layer, vec![place]);
@@ -188,8 +188,8 @@ impl<'a> Built<'a> {
         })
     }
 
-    /// The sum of so many parts of a result, where each token has them beside each other, with so
-    /// many numbers. A single one is copied.
+    /// Adds the sum of `count` parts of a result with `width` numbers each, which are adjacent for each
+    /// token. A single part is copied.
     fn sum_of_parts(&mut self, count: u64, width: u64, whole: usize) -> Outcome<usize> {
         if count > MAX_PARTS {
             return Err(format!("{count} parts, the limit is {MAX_PARTS}"));
@@ -256,7 +256,7 @@ fn node(kind: ComputeKind, elements: u64, layer: ComputeLayer, sources: Vec<usiz
 }
 
 impl ComputeNode {
-    /// The same, computed with a tensor.
+    /// Returns this result, computed with a tensor.
     fn with(self, tensor: Box<str>) -> Self {
         Self { weighted: true, tensor: Some(tensor), ..self }
     }

@@ -1,11 +1,13 @@
-//! What a model computes, with the memory of every result: the steps of a description, one model's
-//! numbers in them.
+//! The results that a model computes for a batch, with the memory of each: from the steps of a
+//! description or from the computation graph.
 
+mod build;
 mod built;
 
 use core::cell::Cell;
 use std::sync::Arc;
 
+pub(crate) use self::build::{Build, Late, Sums};
 use self::built::Built;
 use crate::data::schema::RawSteps;
 use crate::error::{Error, ErrorKind, Result, quoted};
@@ -14,9 +16,38 @@ use crate::language::steps::{BLOCK_VARIABLE, Repeat, bodies};
 use crate::limits::{MAX_STEPS, MAX_TENSORS};
 use crate::value::ParameterValue;
 
-/// What a model computes for one batch, in order: results, and the memory that each takes.
+/// The results that a model computes for one batch, in order, and the memory of each.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ComputeSpec {
+pub struct ComputeSpec(Source);
+
+/// The results that a model computes for a batch, from its computation graph.
+pub(crate) trait ComputeResults: core::fmt::Debug + Send + Sync {
+    /// Returns the results in the order in which they are computed.
+    fn nodes(&self, numbers: ComputeNumbers) -> Result<Vec<ComputeNode>>;
+}
+
+/// The source of the results.
+#[derive(Clone, Debug)]
+enum Source {
+    /// The steps of the description.
+    Listed(Listed),
+    /// The computation graph.
+    Lowered(Arc<dyn ComputeResults>),
+}
+
+impl PartialEq for Source {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Listed(a), Self::Listed(b)) => a == b,
+            (Self::Lowered(a), Self::Lowered(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}
+
+/// The steps of a description, with the numbers of a model.
+#[derive(Clone, Debug, PartialEq)]
+struct Listed {
     parameters: Vec<(Box<str>, ParameterValue)>,
     groups: Arc<[ComputeGroup]>,
     /// The layer whose weights layer `bid` computes with, where it is not the layer itself.
@@ -38,7 +69,7 @@ pub(crate) struct ComputeGroup {
 pub struct ComputeNumbers {
     /// Tokens that are computed together.
     pub tokens: u64,
-    /// How many of them give scores at most.
+    /// The maximum number of them that give scores.
     pub outputs: u64,
     /// Sequences that they are of.
     pub sequences: u64,
@@ -48,17 +79,17 @@ pub struct ComputeNumbers {
     pub cells: u64,
     /// Cells of a cache for a window, in each stream.
     pub window_cells: u64,
-    /// Whether attention is computed in tiles.
+    /// If true, attention is computed in tiles.
     pub flash: bool,
-    /// Whether cached values are kept apart from each other.
+    /// If true, cached values are kept apart from each other.
     pub transposed: bool,
-    /// Whether cached keys are of F32.
+    /// If true, cached keys are of F32.
     pub wide_keys: bool,
-    /// Whether cached values are of F32.
+    /// If true, cached values are of F32.
     pub wide_values: bool,
-    /// Whether cached keys are quantized.
+    /// If true, cached keys are quantized.
     pub quantized_keys: bool,
-    /// Whether cached values are quantized.
+    /// If true, cached values are quantized.
     pub quantized_values: bool,
     /// Bytes of 256 cached keys.
     pub key_bytes: u64,
@@ -66,7 +97,7 @@ pub struct ComputeNumbers {
     pub value_bytes: u64,
     /// Elements of the values of a token, in the block that has the most.
     pub longest_values: u64,
-    /// Whether the weights of queries, keys and values are one tensor.
+    /// If true, the weights of queries, keys and values are one tensor.
     pub fused: bool,
 }
 
@@ -74,14 +105,14 @@ pub struct ComputeNumbers {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ComputeNode {
-    /// What it takes, in F32 numbers.
+    /// The size in F32 numbers.
     pub elements: u64,
     /// Where it is stored.
     pub kind: ComputeKind,
     /// The part of the model that it is of: where it is computed with weights, that of the weights,
     /// which some models compute with in several layers.
     pub layer: ComputeLayer,
-    /// Whether it is computed with weights or a cache of its layer, and so where these are;
+    /// If true, it is computed with weights or a cache of its layer, and so where these are;
     /// otherwise of results alone, beside what comes before it or behind it.
     pub weighted: bool,
     /// The results that it is computed of, by their places in the list.
@@ -98,18 +129,18 @@ pub enum ComputeKind {
     /// In memory that exists before anything is computed: on the host, or where its layer is, as
     /// [`ComputeNode::weighted`] says. Before the blocks that is where the first one is.
     Input,
-    /// In memory of its own.
+    /// In separate memory.
     Own,
-    /// Nowhere: what it is of is given out, and so it is kept.
+    /// In no memory: a marker that keeps its source, which is a result of the model.
     Given,
-    /// In no memory, for it has no numbers, and yet at a place of its own: ranges of a buffer that end
-    /// and begin there are not joined while it is free.
+    /// A tensor with no elements. ggml still assigns it an offset, so the free ranges on either side are
+    /// not merged.
     Empty,
-    /// In that of its source: as many of its numbers. Other devices copy them alone, and nothing is
-    /// computed in their place.
+    /// A view of its source. It needs no memory; a device that uses it copies only the viewed elements;
+    /// no operation writes in place to it.
     View,
-    /// In that of the first of its sources that has the same size and that nothing else needs any
-    /// more; where there is none, in memory of its own.
+    /// In the memory of the first source that has the same size and no later user; without one, in
+    /// separate memory.
     InPlace,
 }
 
@@ -117,11 +148,11 @@ pub enum ComputeKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ComputeLayer {
-    /// What is before the blocks.
+    /// The part before the blocks.
     Input,
     /// A block, by its number.
     Block(u64),
-    /// What is behind them.
+    /// The part after the blocks.
     Output,
 }
 
@@ -217,7 +248,7 @@ fn is_operation(name: &str) -> bool {
     .contains(&name)
 }
 
-/// Whether an option says of an operation that can be early that it is.
+/// Returns `true` if an option says of an operation that can be early that it is.
 fn is_early(operation: &str, (name, value): &(Box<str>, Node)) -> bool {
     let is_true = matches!(value, Node::Literal(ParameterValue::Bool(true)));
     [RESULT, CACHED, UNWEIGHTED, IN_PLACE, WEIGHTED, VIEW, EMPTY].contains(&operation)
@@ -225,7 +256,7 @@ fn is_early(operation: &str, (name, value): &(Box<str>, Node)) -> bool {
         && is_true
 }
 
-/// Whether an option names tensors of an operation that is computed with weights.
+/// Returns `true` if an option names tensors of an operation that is computed with weights.
 fn is_naming(operation: &str, (name, value): &(Box<str>, Node)) -> bool {
     let is_text = matches!(value, Node::Literal(ParameterValue::Str(_)));
     let named: &[&str] = match operation {
@@ -351,35 +382,55 @@ fn check(
 }
 
 impl ComputeSpec {
-    pub(crate) fn new(
+    pub(crate) fn listed(
         parameters: Vec<(Box<str>, ParameterValue)>,
         groups: Arc<[ComputeGroup]>,
         weights_of: Option<Expression>,
     ) -> Self {
-        Self { parameters, groups, weights_of }
+        Self(Source::Listed(Listed { parameters, groups, weights_of }))
     }
 
-    /// Whether it is known which layers compute with the weights of which, where a model has more
+    pub(crate) fn lowered(results: impl ComputeResults + 'static) -> Self {
+        Self(Source::Lowered(Arc::new(results)))
+    }
+
+    /// Returns `true` if it is lowered from the computation graph; otherwise the description lists it.
+    pub fn is_lowered(&self) -> bool {
+        matches!(self.0, Source::Lowered(_))
+    }
+
+    /// Returns `true` if it is known which layers compute with the weights of which, where a model has more
     /// layers than weights.
     pub fn knows_weights(&self) -> bool {
-        self.weights_of.is_some()
+        match &self.0 {
+            Source::Listed(listed) => listed.weights_of.is_some(),
+            Source::Lowered(_) => true,
+        }
     }
 
     /// The results in the order in which they are computed.
     pub fn nodes(&self, numbers: ComputeNumbers) -> Result<Vec<ComputeNode>> {
-        self.built(numbers, None)
+        match &self.0 {
+            Source::Listed(listed) => listed.built(numbers, None),
+            Source::Lowered(lowering) => lowering.nodes(numbers),
+        }
     }
 
-    /// The same for a model whose tensors are placed by their names: each result with the tensor
-    /// that it is computed with, of those that the model has, and norms apart from their weights.
+    /// Returns the results of a model whose tensors are placed by name: each result with its tensor, if
+    /// `has` returns `true` for it, and norms separate from their weights.
     pub fn placed_nodes(
         &self,
         numbers: ComputeNumbers,
         has: &dyn Fn(&str) -> bool,
     ) -> Result<Vec<ComputeNode>> {
-        self.built(numbers, Some(has))
+        match &self.0 {
+            Source::Listed(listed) => listed.built(numbers, Some(has)),
+            Source::Lowered(lowering) => lowering.nodes(numbers),
+        }
     }
+}
 
+impl Listed {
     fn built(
         &self,
         numbers: ComputeNumbers,

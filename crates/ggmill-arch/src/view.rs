@@ -6,8 +6,10 @@ use std::sync::OnceLock;
 use ggmill_core::{FileType, Metadata, MetadataBuf, Value, keys};
 
 use crate::description::architecture::Architecture;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::lower::Lowering;
 use crate::memory::MemorySpec;
+use crate::memory::compute::ComputeSpec;
 use crate::parameters::entries::{Entries, WithTensors};
 use crate::reference::role::Role;
 use crate::resolve::Resolved;
@@ -129,7 +131,26 @@ impl<'a> ModelView<'a> {
             }
             None => template.resolve(&self.entries),
         };
+        let memory = memory.map(|mut memory| {
+            if memory.compute.is_err() && description.has_graph() {
+                memory.compute = self.lowered(&memory).map_err(|error| error.to_string());
+            }
+            memory
+        });
         Some(memory.map_err(|error| error.within(description.name())))
+    }
+
+    /// Returns the compute results, lowered from the computation graph.
+    fn lowered(&self, memory: &MemorySpec) -> Result<ComputeSpec> {
+        let missing = || Error::configuration("the tensors are not known");
+        let tensors = self.tensors.as_ref().ok_or_else(missing)?;
+        let resolved = self.resolve().ok_or_else(missing)??;
+        let graph = resolved.graph(&|name| tensors.contains(name))?;
+        Ok(ComputeSpec::lowered(Lowering {
+            graph,
+            caches: memory.caches.clone(),
+            build: memory.build.clone(),
+        }))
     }
 
     /// Returns the full key of a hyperparameter: `llama.block_count` for `block_count`.
