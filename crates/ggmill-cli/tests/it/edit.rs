@@ -260,7 +260,6 @@ fn every_command_names_the_journal_of_an_interrupted_edit() {
             &["hash", "m.gguf"],
             &["get", "m.gguf", "general.name"],
             &["ls", "."],
-            &["index", "m.gguf", "-o", "index.parquet"],
             &["diff", "other.gguf", "m.gguf"],
             &["estimate", "m.gguf"],
             &["explain", "m.gguf", "--graph"],
