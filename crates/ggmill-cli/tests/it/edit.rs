@@ -260,6 +260,7 @@ fn every_command_names_the_journal_of_an_interrupted_edit() {
             &["hash", "m.gguf"],
             &["get", "m.gguf", "general.name"],
             &["ls", "."],
+            &["index", "m.gguf", "-o", "index.parquet"],
             &["diff", "other.gguf", "m.gguf"],
             &["estimate", "m.gguf"],
             &["explain", "m.gguf", "--graph"],
@@ -273,9 +274,8 @@ fn every_command_names_the_journal_of_an_interrupted_edit() {
             &["split", "m.gguf", "out", "--split-max-tensors", "1"],
             &["repack", "m.gguf", "-o", "out.gguf"],
             &["extract", "m.gguf", "-o", "out.safetensors"],
-            &["graft", "other.gguf", "--from", "m.gguf", "--add", "*", "-o", "out.gguf"],
+            &["graft", "other.gguf", "--from", "m.gguf", "--add", "-o", "out.gguf"],
             &["imatrix", "show", "m.gguf"],
-            &["name", "rename", "m.gguf"],
             &["edit", "m.gguf", "--set", "x=1"],
             &["edit", "m.gguf", "--set", "x=1", "-o", "out.gguf"],
         ];
