@@ -274,9 +274,8 @@ fn every_command_names_the_journal_of_an_interrupted_edit() {
             &["split", "m.gguf", "out", "--split-max-tensors", "1"],
             &["repack", "m.gguf", "-o", "out.gguf"],
             &["extract", "m.gguf", "-o", "out.safetensors"],
-            &["graft", "other.gguf", "--from", "m.gguf", "--add", "*", "-o", "out.gguf"],
+            &["graft", "other.gguf", "--from", "m.gguf", "--add", "-o", "out.gguf"],
             &["imatrix", "show", "m.gguf"],
-            &["name", "rename", "m.gguf"],
             &["edit", "m.gguf", "--set", "x=1"],
             &["edit", "m.gguf", "--set", "x=1", "-o", "out.gguf"],
         ];

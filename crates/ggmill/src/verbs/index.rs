@@ -16,6 +16,7 @@ use ggmill_io::{FileSink, RandomAccess, commit_all};
 
 use crate::error::Kind;
 use crate::find::{none_found, refuse_missing, walk};
+use crate::open::refuse_interrupted;
 use crate::output::start;
 use crate::paths::{address, is_remote};
 use crate::progress::{Call, Stage, call_options};
@@ -319,7 +320,9 @@ impl Input {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
         }
-        options.open_damaged_core(&self.path).map_err(|error| {
+        let opened = refuse_interrupted(std::slice::from_ref(&self.path))
+            .and_then(|()| options.open_damaged_core(&self.path));
+        opened.map_err(|error| {
             // The path has its own column.
             let message = error.to_string();
             let prefix = format!("{}: ", display_path(&self.path));
