@@ -116,11 +116,11 @@ impl Lower<'_> {
         let tokens = self.numbers.tokens;
         let result = product(&[heads.queries, heads.value, tokens]);
         let Taken { keys, mut values, mask, cells, is_transposed } = taken;
-        let mut heard;
+        let mut attended;
         if is_flash {
-            heard = self.op(ComputeKind::Own, result, vec![q, keys, values, mask]);
+            attended = self.op(ComputeKind::Own, result, vec![q, keys, values, mask]);
             if let Some(sinks) = attention.sinks {
-                self.name(heard, sinks);
+                self.name(attended, sinks);
             }
         } else {
             if !is_transposed {
@@ -137,44 +137,44 @@ impl Lower<'_> {
             }
             let per_stream = cells.checked_div(self.streams(of_source)).unwrap_or(0);
             let scores = product(&[per_stream, heads.queries, tokens]);
-            let mut scored = self.op(ComputeKind::Own, scores, vec![q, keys]);
+            let mut weights = self.op(ComputeKind::Own, scores, vec![q, keys]);
             if let Some(buckets) = biased {
                 let input = self.input(Input::Buckets);
                 let rows = self.op(ComputeKind::View, self.dag.elements(input), vec![input]);
                 let bias = self.weighted(ComputeKind::Own, scores, vec![rows], buckets.weight);
                 let bias = self.op(ComputeKind::Own, scores, vec![bias]);
-                scored = self.op(ComputeKind::InPlace, scores, vec![scored, bias]);
+                weights = self.op(ComputeKind::InPlace, scores, vec![weights, bias]);
             }
             if let Some(sinks) = attention.sinks {
-                scored = self.weighted(ComputeKind::InPlace, scores, vec![scored, mask], sinks);
+                weights = self.weighted(ComputeKind::InPlace, scores, vec![weights, mask], sinks);
             } else {
-                scored = self.op(ComputeKind::InPlace, scores, vec![scored, mask]);
+                weights = self.op(ComputeKind::InPlace, scores, vec![weights, mask]);
             }
-            heard = self.op(ComputeKind::Own, result, vec![values, scored]);
+            attended = self.op(ComputeKind::Own, result, vec![values, weights]);
         }
         let mut copied = !is_flash;
         // Heads that attend to a vector of low rank get their values out of it at once.
         let head = self.value_matrix(number);
         if let Some((head, matrix)) = head {
             let length = product(&[self.node(head)?.extent.elements(), tokens]);
-            heard = self.weighted(ComputeKind::Own, length, vec![heard], matrix);
-            heard = self.op(ComputeKind::Own, length, vec![heard]);
+            attended = self.weighted(ComputeKind::Own, length, vec![attended], matrix);
+            attended = self.op(ComputeKind::Own, length, vec![attended]);
             copied = false;
         } else if copied {
-            heard = self.op(ComputeKind::Own, result, vec![heard]);
+            attended = self.op(ComputeKind::Own, result, vec![attended]);
         }
-        self.dag.expand(heard);
+        self.dag.expand(attended);
         if !copied {
-            heard = self.reshaped(heard);
+            attended = self.reshaped(attended);
         }
         if !of_source && head.is_none() && self.turns_values() {
             let turn = self.input(Input::ValueTurn(self.windowed_block()));
-            heard = self.op(ComputeKind::Own, result, vec![heard, turn]);
+            attended = self.op(ComputeKind::Own, result, vec![attended, turn]);
         }
         if let Some((head, _)) = head {
-            self.set(head, Value { op: heard, rows: Rows::Tokens });
+            self.set(head, Value { op: attended, rows: Rows::Tokens });
         }
-        Ok(heard)
+        Ok(attended)
     }
 
     fn streams(&self, of_source: bool) -> u64 {
