@@ -196,7 +196,10 @@ impl<'a> Graft<'a> {
             self.donors.iter().map(|donor| donor.path.clone()).chain(inputs.clone()).collect();
         Destination::File(out.to_owned()).check(&files, self.call.overwrite)?;
         let mut graft = Grafting::new(&self.base)?;
-        let open = |file| Donor::open(file, &graft);
+        let open = |file: &DonorFile| {
+            refuse_interrupted(&[&file.path])?;
+            Donor::open(file, &graft)
+        };
         let donors: Vec<Donor> = self.donors.iter().map(open).collect::<Result<_>>()?;
         for (file, donor) in self.donors.iter().zip(&donors) {
             match donor {
