@@ -232,6 +232,10 @@ impl Special {
         if number.is_f64() {
             return Ok(());
         }
+        // Configurations write -1 for a token that the model does not have.
+        if number.as_i64() == Some(-1) {
+            return Ok(());
+        }
         let id = number.as_u64().and_then(|id| u32::try_from(id).ok());
         let id = id.ok_or_else(|| {
             fault(file, format!("{kind}_token_id is {number}: special token ID out of range"))

@@ -619,3 +619,19 @@ fn absent_blocks_are_not_counted() {
     let note = |note: &String| note.starts_with("num_nextn_predict_layers is 1");
     assert!(planned.notes().iter().any(note), "{:?}", planned.notes());
 }
+
+/// An ID of -1 means that the model has no such token.
+#[test]
+fn a_token_id_of_minus_one_is_omitted() {
+    let directory = directory(&safetensors(&stories_tensors()));
+    let path = directory.path().join("config.json");
+    let mut config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    config["pad_token_id"] = (-1).into();
+    fs::write(&path, config.to_string()).unwrap();
+    let tokenizer = real("tinystories260K").join("tokenizer.model");
+    fs::copy(tokenizer, directory.path().join("tokenizer.model")).unwrap();
+    let bytes = converted(directory.path(), FileType::F16).unwrap();
+    let header = Header::parse(&bytes).unwrap();
+    assert!(header.metadata().get("tokenizer.ggml.padding_token_id").is_none());
+    assert!(header.metadata().get("tokenizer.ggml.bos_token_id").is_some());
+}

@@ -156,10 +156,10 @@ fn broken_vocabularies_are_refused() {
     let mut config = case["files"]["config.json"].clone();
     config["vocab_size"] = json!(1_000_000_000);
     let mut negative = case["files"]["config.json"].clone();
-    negative["bos_token_id"] = json!(-1);
+    negative["bos_token_id"] = json!(-2);
     for (name, content, words) in [
         ("config.json", config, "a vocabulary of 1000000000 tokens, the limit is 4194304"),
-        ("config.json", negative, "config.json: bos_token_id is -1: special token ID out of range"),
+        ("config.json", negative, "config.json: bos_token_id is -2: special token ID out of range"),
         ("tokenizer.model", json!("<!DOCTYPE html>"), "tokenizer.model: "),
         ("tokenizer.model", json!("version https://git-lfs"), "tokenizer.model: "),
         ("tokenizer.json", json!("{"), "tokenizer.json: is not valid JSON"),
