@@ -146,23 +146,6 @@ pub(crate) fn refuse_stream(output: &Path) -> Result<(), Failure> {
     Err(Failure::new("-: a model is written to a file, not to standard output").with_hint(hint))
 }
 
-/// Fails for a file with an interrupted edit: its header can be a mixture of old and new bytes.
-pub(crate) fn refuse_interrupted(inputs: &[impl AsRef<Path>]) -> Result<(), Failure> {
-    for input in inputs.iter().map(AsRef::as_ref) {
-        if let Some(journal) = ggmill_io::pending_journal(input) {
-            let hint = format!("`ggmill edit --recover {}` finishes or undoes it", shown(input));
-            let journal = journal.file_name().unwrap_or_default();
-            return Err(Failure::new(format_args!(
-                "{}: an edit of this file was interrupted: its journal {} is next to the file",
-                shown(input),
-                shown(Path::new(journal))
-            ))
-            .with_hint(Some(hint)));
-        }
-    }
-    Ok(())
-}
-
 /// Returns a path for a message: control characters are escaped, and an address has no secrets.
 pub(crate) fn shown(path: &Path) -> impl fmt::Display + '_ {
     ggmill::display_path(path)

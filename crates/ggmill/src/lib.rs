@@ -65,7 +65,7 @@ pub use model::{Model, Tensor, Tensors};
 #[cfg(feature = "files")]
 pub use note::{Loss, Note};
 #[cfg(feature = "files")]
-pub use open::OpenOptions;
+pub use open::{OpenOptions, refuse_interrupted};
 #[cfg(feature = "files")]
 pub use output::{Planned, Written, check_output, write_file};
 pub use paths::display_path;

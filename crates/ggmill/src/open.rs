@@ -406,8 +406,9 @@ fn hint_for_directory(directory: &Path) -> Option<Hint> {
     (!shown.is_empty()).then_some(Hint::GgufFiles(shown, more))
 }
 
-/// Fails if an edit of one of these files was interrupted.
-pub(crate) fn refuse_interrupted(files: &[impl AsRef<Path>]) -> Result<()> {
+/// Fails if an edit of one of these files was interrupted: until it is finished or undone, a file can
+/// begin with zeros, or with parts of two headers.
+pub fn refuse_interrupted(files: &[impl AsRef<Path>]) -> Result<()> {
     for file in files.iter().map(AsRef::as_ref) {
         if let Some(journal) = ggmill_io::pending_journal(file) {
             let name = journal.file_name().unwrap_or_default().as_encoded_bytes();

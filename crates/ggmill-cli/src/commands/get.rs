@@ -8,7 +8,7 @@ use ggmill_edit::value_json;
 use ggmill_inspect::{RawValueError, raw_value};
 
 use crate::console::Console;
-use crate::files::{open_partial, refuse_interrupted, shown};
+use crate::files::{open_partial, shown};
 use crate::outcome::{Failure, Status};
 
 /// Print one metadata value in raw form
@@ -33,7 +33,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    refuse_interrupted(&[&args.file])?;
+    ggmill::refuse_interrupted(&[&args.file])?;
     let (model, truncation) = open_partial(&args.file, false)?;
     let value = match (model.value(&args.key), truncation) {
         (value, None) => value?,

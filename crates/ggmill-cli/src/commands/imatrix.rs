@@ -9,7 +9,7 @@ use ggmill_quantize::{Imatrix, ImatrixEntry, ImatrixForm};
 use ggmill_run::Matrices;
 
 use crate::console::Console;
-use crate::files::{open_model, refuse_interrupted, refuse_stream, shown};
+use crate::files::{open_model, refuse_stream, shown};
 use crate::options::{RunArgs, TextArgs, with_run};
 use crate::outcome::{Failure, Status};
 use crate::progress::Bars;
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 }
 
 fn run_show(show: &Show, console: Console) -> Result<Status, Failure> {
-    refuse_interrupted(&[&show.file])?;
+    ggmill::refuse_interrupted(&[&show.file])?;
     let imatrix = Imatrix::open(&show.file).map_err(Failure::new)?;
     if show.json {
         let mut out = console.bytes();

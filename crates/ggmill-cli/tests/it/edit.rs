@@ -276,6 +276,8 @@ fn every_command_names_the_journal_of_an_interrupted_edit() {
             &["extract", "m.gguf", "-o", "out.safetensors"],
             &["graft", "other.gguf", "--from", "m.gguf", "--add", "-o", "out.gguf"],
             &["imatrix", "show", "m.gguf"],
+            &["name", "build", "m.gguf"],
+            &["name", "rename", "m.gguf"],
             &["edit", "m.gguf", "--set", "x=1"],
             &["edit", "m.gguf", "--set", "x=1", "-o", "out.gguf"],
         ];

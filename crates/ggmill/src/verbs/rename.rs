@@ -13,6 +13,7 @@ use crate::{Error, Hint, OpenOptions, Result, display_path};
 /// of a shard is that of its model with the number of the shard.
 pub fn suggested_name(path: impl AsRef<Path>, options: &OpenOptions) -> Result<String> {
     let path = path.as_ref();
+    refuse_interrupted(&[path])?;
     // The hints for local files name other ways to open them.
     let plain = |error: Error| if is_remote(path) { error } else { error.replace_hint(None) };
     let alone = options.clone().alone(true).open(path).map_err(plain)?;

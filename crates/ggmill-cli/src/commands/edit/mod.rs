@@ -13,7 +13,7 @@ use serde_json::json;
 use self::options::EditOptions;
 use self::report::Report;
 use crate::console::Console;
-use crate::files::{refuse_input, refuse_interrupted, refuse_stream, shown};
+use crate::files::{refuse_input, refuse_stream, shown};
 use crate::outcome::{Failure, Status};
 use crate::progress::{Bars, with_bars};
 use crate::remote;
@@ -261,7 +261,7 @@ fn in_place(
     console: Console,
 ) -> Result<serde_json::Value, Failure> {
     if args.dry_run {
-        refuse_interrupted(&[file])?;
+        ggmill::refuse_interrupted(&[file])?;
     }
     let bars = Bars::new(console);
     let planned = builder(args, file, edits, &bars)?.plan().map_err(refused)?;
@@ -277,7 +277,7 @@ fn copy(
     edits: &[Edit],
     console: Console,
 ) -> Result<serde_json::Value, Failure> {
-    refuse_interrupted(&[file])?;
+    ggmill::refuse_interrupted(&[file])?;
     refuse_stream(output)?;
     let bars = Bars::new(console);
     let builder = builder(args, file, edits, &bars)?.inputs(args.edits.files());

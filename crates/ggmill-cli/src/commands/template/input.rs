@@ -7,7 +7,7 @@ use ggmill_core::RawStr;
 use ggmill_template::{Conversation, Json, ModelTemplate, model_templates};
 
 use crate::console::Console;
-use crate::files::{open, open_partial, refuse_interrupted, shown};
+use crate::files::{open, open_partial, shown};
 use crate::outcome::Failure;
 use crate::remote;
 use ggmill::read_text;
@@ -16,7 +16,7 @@ use ggmill::{find_files, group_shards, is_gguf_name};
 /// Opens the templates of a model, a Jinja file, or the configuration of a checkpoint. Prints a warning
 /// for a model that is truncated after its templates.
 pub(super) fn open_any(path: &Path, console: Console) -> Result<Templates, Failure> {
-    refuse_interrupted(&[path])?;
+    ggmill::refuse_interrupted(&[path])?;
     if path.as_os_str() == "-" {
         return Ok(Templates::of(&open(path, false)?));
     }
