@@ -394,16 +394,14 @@ fn not_assigned(error: &ggmill_arch::Error, names: &[String]) -> Error {
     const LISTED: usize = 4;
     /// The number of components that identify a group.
     const COMPONENTS: usize = 3;
-    let mut groups: Vec<(String, usize)> = Vec::new();
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for name in names {
         let is_number = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit());
         let parts = name.split('.').take_while(|part| !is_number(part)).take(COMPONENTS);
         let group = parts.collect::<Vec<_>>().join(".");
-        match groups.iter_mut().find(|(known, _)| *known == group) {
-            Some((_, count)) => *count += 1,
-            None => groups.push((group, 1)),
-        }
+        *counts.entry(group).or_default() += 1;
     }
+    let mut groups: Vec<(String, usize)> = counts.into_iter().collect();
     groups.sort_by_key(|(_, count)| core::cmp::Reverse(*count));
     let listed = groups
         .iter()

@@ -24,10 +24,12 @@ const UNSUPPORTED: [(&str, &str); 10] = [
     ("lora_bias", "biases of factors"),
 ];
 
-/// Maximum number of patterns, and their length in bytes. Real configurations have up to a few
-/// hundred short ones.
+/// Maximum number of patterns. Real configurations have one for each module of a large model.
 const MAX_PATTERNS: usize = 4096;
-const MAX_PATTERN: usize = 1024;
+/// Maximum number of patterns that are more than the components of a name, and their size when
+/// compiled: each is matched with every module.
+const MAX_EXPRESSIONS: usize = 16;
+const MAX_EXPRESSION_SIZE: usize = 16 << 10;
 
 /// The settings of `adapter_config.json` that are used.
 pub(super) struct Config {
@@ -40,7 +42,45 @@ pub(super) struct Config {
     /// `use_rslora`: the scale of a product is alpha divided by the square root of its rank.
     has_root_scale: bool,
     /// `alpha_pattern`: patterns of modules and their alphas.
-    alphas: Vec<(Regex, f64)>,
+    alphas: Vec<(ModulePattern, f64)>,
+}
+
+/// A regular expression for the last components of a module's name, like PEFT's `get_pattern_key`.
+enum ModulePattern {
+    /// Components separated by dots. A dot matches any character.
+    Components(Box<str>),
+    Expression(Regex),
+}
+
+impl ModulePattern {
+    /// Returns `None` for an expression that is not supported.
+    fn parse(pattern: &str) -> Option<Self> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        if pattern.bytes().all(is_plain) {
+            return Some(Self::Components(pattern.into()));
+        }
+        let expression = format!(r"^(?:.*\.)?(?:{pattern})$");
+        let compiled = RegexBuilder::new(&expression).size_limit(MAX_EXPRESSION_SIZE).build();
+        compiled.ok().map(Self::Expression)
+    }
+
+    fn matches(&self, module: &str) -> bool {
+        let pattern = match self {
+            Self::Components(pattern) => pattern,
+            Self::Expression(expression) => return expression.is_match(module),
+        };
+        let mut rest = module.chars().rev();
+        pattern.chars().rev().all(|wanted| {
+            rest.next().is_some_and(|found| wanted == '.' && found != '\n' || found == wanted)
+        }) && rest.next().is_none_or(|found| found == '.')
+    }
+
+    fn text(&self) -> &str {
+        match self {
+            Self::Components(pattern) => pattern,
+            Self::Expression(expression) => expression.as_str(),
+        }
+    }
 }
 
 impl Config {
@@ -88,13 +128,13 @@ impl Config {
     /// Fails if several patterns with different alphas match the module, as PEFT uses the first in the
     /// order of the file.
     pub(super) fn correction(&self, module: &str, rank: u64) -> Result<Option<f64>> {
-        let mut matching = self.alphas.iter().filter(|(pattern, _)| pattern.is_match(module));
+        let mut matching = self.alphas.iter().filter(|(pattern, _)| pattern.matches(module));
         let own = matching.next().map(|(_, alpha)| *alpha);
         if let Some((pattern, other)) = matching.find(|(_, alpha)| Some(*alpha) != own) {
             let message = format!(
                 "alpha_pattern has different alphas for {}, for example {other} for {}",
                 RawStr::from(module),
-                RawStr::from(pattern.as_str())
+                RawStr::from(pattern.text())
             );
             return Err(fault(message));
         }
@@ -152,9 +192,8 @@ fn invocation_tokens(config: &Value) -> Result<Vec<u32>> {
     Ok(invocation_tokens)
 }
 
-/// Reads `alpha_pattern`: like PEFT's `get_pattern_key`, a pattern is a regular expression for the
-/// last components of a module's name.
-fn alphas(patterns: &Value) -> Result<Vec<(Regex, f64)>> {
+/// Reads `alpha_pattern`.
+fn alphas(patterns: &Value) -> Result<Vec<(ModulePattern, f64)>> {
     let Some(patterns) = patterns.as_object() else { return Ok(Vec::new()) };
     if patterns.len() > MAX_PATTERNS {
         return Err(fault(format!("alpha_pattern has more than {MAX_PATTERNS} patterns")));
@@ -165,14 +204,17 @@ fn alphas(patterns: &Value) -> Result<Vec<(Regex, f64)>> {
             let (name, found) = (RawStr::from(&**pattern), shown(alpha));
             fault(format!("alpha_pattern has {found} for {name}, expected a number"))
         })?;
-        let compiled = (pattern.len() <= MAX_PATTERN)
-            .then(|| RegexBuilder::new(&format!(r"^(?:.*\.)?(?:{pattern})$")).build().ok())
-            .flatten();
-        let compiled = compiled.ok_or_else(|| {
+        let compiled = ModulePattern::parse(pattern).ok_or_else(|| {
             let name = RawStr::from(&**pattern);
             fault(format!("alpha_pattern has an unsupported regular expression: {name}"))
         })?;
         alphas.push((compiled, number));
+    }
+    let is_expression =
+        |(pattern, _): &&(ModulePattern, f64)| matches!(pattern, ModulePattern::Expression(_));
+    if alphas.iter().filter(is_expression).count() > MAX_EXPRESSIONS {
+        let message = format!("alpha_pattern has more than {MAX_EXPRESSIONS} regular expressions");
+        return Err(fault(message));
     }
     Ok(alphas)
 }

@@ -383,6 +383,8 @@ fn scales_of_modules_are_folded_into_the_factors() {
 #[test]
 fn settings_that_an_adapter_cannot_contain_are_refused() {
     let value = |name: &str, value: Json| serde_json::json!({ name: value });
+    let many: Json =
+        (0..20).map(|i| (format!("[qk]_proj{i}"), 1.into())).collect::<Map<_, _>>().into();
     for (settings, expected) in [
         (value("init_lora_weights", "pissa".into()), "init_lora_weights is \"pissa\""),
         (value("init_lora_weights", "pissa_niter_16".into()), "residual"),
@@ -402,6 +404,11 @@ fn settings_that_an_adapter_cannot_contain_are_refused() {
         (
             value("alpha_pattern", serde_json::json!({ "q_proj": 1, ".*q_proj": 2 })),
             "different alphas",
+        ),
+        (value("alpha_pattern", many), "more than 16 regular expressions"),
+        (
+            value("alpha_pattern", serde_json::json!({ "(a{99}){99}": 1 })),
+            "unsupported regular expression",
         ),
     ] {
         let place = tempfile::tempdir().unwrap();
