@@ -17,7 +17,7 @@ mod data {
     pub(crate) mod tables;
 }
 
-use data::coded::{CHECKPOINTS, Coded, Output, Texts};
+use data::coded::{CHECKPOINTS, Coded, GRAPHS, Output, Texts};
 use data::schema::{RawArchitecture, RawPart, keep_what_files_need};
 use data::tables::{KeepF32, Kinds, Names, Quantization, Refused, Roles, Table};
 
@@ -137,9 +137,11 @@ fn descriptions(
         let mut text = fs::read_to_string(path)?;
         if source.exists() {
             text = with_computation(&text, &fs::read_to_string(&source)?);
-            let source = program(&source)?;
-            programs.push((name.clone(), source.clone()));
-            raw.computation = Some(source);
+            if GRAPHS {
+                let source = program(&source)?;
+                programs.push((name.clone(), source.clone()));
+                raw.computation = Some(source);
+            }
         }
         let of_kinds = raw
             .checkpoint

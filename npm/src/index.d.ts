@@ -134,10 +134,12 @@ export function open(source: Source | readonly Source[], options?: OpenOptions):
 export interface WasmModules {
   /** The module for reading headers. */
   reader?: WasmSource | Promise<WasmSource>;
-  /** The module with all functions except those about text. It is loaded when it is first needed. */
+  /** The module with all functions except estimates and those about text. It is loaded when it is first needed. */
   core?: WasmSource | Promise<WasmSource>;
   /** The module for tokens and chat templates. It is loaded when it is first needed. */
   text?: WasmSource | Promise<WasmSource>;
+  /** The module for estimates of memory. It is loaded when it is first needed. */
+  estimate?: WasmSource | Promise<WasmSource>;
 }
 
 /** A WebAssembly module, its bytes, or its URL. */

@@ -299,7 +299,7 @@ export class Model {
     throw new GgmillError("truncated", message, { tensor: tensor.name });
   }
 
-  /** The model in the module `core` or `text`. */
+  /** The model in a module other than the reader. */
   async #in(name) {
     this.#reader.call(OPERATION.facts);
     let held = this.#others.get(name);
@@ -331,7 +331,7 @@ export class Model {
   }
 
   estimate(options = {}) {
-    return this.#json("core", OPERATION.estimate, options);
+    return this.#json("estimate", OPERATION.estimate, options);
   }
 
   async tokenize(text, options = {}) {

@@ -34,6 +34,7 @@ const places = {
   reader: () => new URL("../wasm/reader.wasm", import.meta.url),
   core: () => new URL("../wasm/core.wasm", import.meta.url),
   text: () => new URL("../wasm/text.wasm", import.meta.url),
+  estimate: () => new URL("../wasm/estimate.wasm", import.meta.url),
 };
 const loaded = new Map();
 
@@ -46,7 +47,7 @@ export function setWasm(modules) {
   }
 }
 
-/** Returns a module, `reader`, `core` or `text`, which is loaded by the first call. */
+/** Returns a module, by its name in `places`. The first call loads it. */
 export function load(name) {
   let module = loaded.get(name);
   if (module === undefined) {

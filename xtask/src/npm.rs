@@ -12,10 +12,11 @@ use crate::targets::{self, WebLibrary};
 /// The package's directory.
 const PACKAGE: &str = "npm";
 /// The file of each module, and the features it is built with.
-const MODULES: [(&str, &[&str]); 3] = [
+const MODULES: [(&str, &[&str]); 4] = [
     ("reader.wasm", &[]),
     ("core.wasm", &["--features=core"]),
     ("text.wasm", &["--features=text"]),
+    ("estimate.wasm", &["--features=estimate"]),
 ];
 /// The type checker and the declarations it needs.
 const TYPESCRIPT: [&str; 2] = ["typescript@5", "@types/node@20"];

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 /// If true, the sections of descriptions about checkpoints are compiled in, and are checked in
 /// descriptions that are read.
 pub(crate) const CHECKPOINTS: bool = cfg!(feature = "checkpoints");
+/// If false, descriptions have no computation graphs.
+pub(crate) const GRAPHS: bool = cfg!(feature = "graphs");
 
 /// A type with a binary form.
 pub(crate) trait Coded: Sized {

@@ -9,7 +9,7 @@ use ggmill_core::{ByteSize, ValueType};
 use crate::checkpoint::name_rules::NameRuleTemplates;
 use crate::checkpoint::vocabulary::VocabularyTemplate;
 use crate::checkpoint::vocabulary_kind::VocabularyKind;
-use crate::data::coded::CHECKPOINTS;
+use crate::data::coded::{CHECKPOINTS, GRAPHS};
 use crate::data::schema::{
     RawArchitecture, RawAssumption, RawCheckpoint, RawExpression, RawRemark, SCHEMA,
 };
@@ -229,7 +229,7 @@ impl Architecture {
         let names: Vec<&str> = raw.parameters.0.iter().map(|(name, _)| name.as_str()).collect();
         let program =
             |source| Program::understand(&file, source, (&known, &names), &tensors, &programs);
-        let graph = raw.computation.as_deref().map(program).transpose()?;
+        let graph = raw.computation.as_deref().filter(|_| GRAPHS).map(program).transpose()?;
         let is_refused = raw.without_graph.as_deref();
         if is_refused.is_some_and(|because| because.is_empty() || graph.is_some()) {
             let message = "without_graph: expected a reason, and no graph";
