@@ -327,7 +327,8 @@ fn a_conversion_is_verified_by_recorded_logits() {
 
 /// Stands for a Python interpreter: keeps its input, prints `answer`, and fails without one.
 #[cfg(unix)]
-const INTERPRETER: &str = "#!/bin/sh\ncat > request.json\ncat answer || exit 3\n";
+const INTERPRETER: &str = "#!/bin/sh\ncat > request.json\necho $HF_HUB_OFFLINE > offline\n\
+                           printf %s \"$2\" > script.py\ncat answer || exit 3\n";
 
 #[cfg(unix)]
 #[test]
@@ -395,4 +396,35 @@ fn a_conversion_is_verified_by_the_library() {
     let found = run("python", &[]);
     assert_eq!(found.code, 0, "{}", found.stdout);
     assert!(found.stdout.contains("not compared with transformers: no logits"), "{}", found.stdout);
+}
+
+#[cfg(unix)]
+#[test]
+fn the_library_executes_nothing_of_the_checkpoint() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let directory = Directory::new()
+        .with("python", INTERPRETER)
+        .with("torch.py", "open('executed', 'w')")
+        .with("json.py", "open('executed', 'w')");
+    let path = |name: &str| directory.path().join(name);
+    std::fs::set_permissions(path("python"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let run = |python: &std::path::Path| {
+        let mut convert = command(directory.path());
+        convert.arg("convert").arg(real("tinystories260K")).args(["-o", "a.gguf", "--force"]);
+        outcome(convert.args(["--verify", "auto"]).env("GGMILL_PYTHON", python))
+    };
+    assert_eq!(run(&path("python")).code, 0);
+    assert_eq!(std::fs::read_to_string(path("offline")).unwrap(), "1\n");
+    let script = std::fs::read_to_string(path("script.py")).unwrap();
+    let loads = script.matches("from_pretrained(").count();
+    assert_eq!((loads, script.matches("**local").count()), (3, 3), "{script}");
+    assert!(script.contains(r#"{"local_files_only": True, "trust_remote_code": False}"#));
+    // With a real interpreter, which may lack the library, modules of the directory are not imported.
+    if std::process::Command::new("python3").arg("--version").output().is_ok() {
+        assert_eq!(run("python3".as_ref()).code, 0);
+        assert!(!path("executed").exists());
+    } else {
+        println!("skipped: no python3");
+    }
 }
