@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use ggmill::{Note, Planned, Written};
+use ggmill::{Library, Note, Planned, Verification, Written};
 use ggmill_check::{Report, Severity, render};
 use ggmill_inspect::{TypeUse, text};
 use ggmill_pipeline::Plan;
@@ -268,10 +268,48 @@ pub(crate) fn probe_text(path: &Path, found: &Probe, faults: &[String]) -> Strin
             difference.divergence
         );
     }
+    write_faults(&mut out, faults);
+    out
+}
+
+/// Returns the report of the verification of a converted model, as text.
+pub(crate) fn verification_text(path: &Path, found: &Verification) -> String {
+    let mut out = probe_text(path, &found.probe, &[]);
+    if let Some(entropy) = found.probe.entropy {
+        let _ = writeln!(out, "  entropy of the next token: {entropy:.3} nats");
+    }
+    if let Some(difference) = &found.unquantized {
+        let _ = writeln!(
+            out,
+            "  conversion to F32: NMSE {:.1e}, same most probable token {:.1}%, KL divergence {:.1e}",
+            difference.nmse,
+            100.0 * difference.same_top,
+            difference.divergence
+        );
+    }
+    match &found.library {
+        Some(Library::Compared { version, difference, .. }) => {
+            let _ = writeln!(
+                out,
+                "  transformers {version}, compared with the conversion to F32: NMSE {:.1e}, same most \
+                 probable token {:.1}%",
+                difference.nmse,
+                100.0 * difference.same_top
+            );
+        }
+        Some(Library::NotCompared(reason)) => {
+            let _ = writeln!(out, "  not compared with transformers: {reason}");
+        }
+        _ => {}
+    }
+    write_faults(&mut out, &found.faults());
+    out
+}
+
+fn write_faults(out: &mut String, faults: &[String]) {
     for fault in faults {
         let _ = writeln!(out, "  not plausible: {fault}");
     }
-    out
 }
 
 #[cfg(test)]

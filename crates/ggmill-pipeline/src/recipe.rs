@@ -1,8 +1,8 @@
 //! Recipes, which define a file, and plans, which lay it out.
 
 use ggmill_core::{
-    Builder, Decoder, Endian, GgmlType, Limits, MetadataBuf, Model, NamingError, PlannedTensor,
-    Shape, size_label, suggested_file_name,
+    Builder, Decoder, Endian, GgmlType, Header, Limits, MetadataBuf, Model, NamingError,
+    PlannedTensor, Shape, size_label, suggested_file_name,
 };
 
 use crate::error::{Error, ErrorKind, Result};
@@ -240,10 +240,15 @@ impl Plan {
     /// Returns the planned file as a model without data: metadata, tensors, length. Fails if the
     /// header exceeds the limits of the reader.
     pub fn model(&self) -> Result<Model> {
+        Ok(Model::from_header(self.header()?))
+    }
+
+    /// Returns the header of the planned file, without a source of data.
+    pub(crate) fn header(&self) -> Result<Header<'static>> {
         let failed = |error| Error::caused(ErrorKind::Misuse, error);
         let mut decoder = Decoder::new(Some(self.layout.total_len()), &Limits::default());
         decoder.feed(self.layout.header()).map_err(failed)?;
-        Ok(Model::from_header(decoder.finish().map_err(failed)?))
+        decoder.finish().map_err(failed)
     }
 
     /// Returns the name of the file by the naming convention ([`suggested_file_name`]). Fails if

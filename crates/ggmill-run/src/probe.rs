@@ -20,6 +20,9 @@ pub struct Probe {
     pub range: (f32, f32),
     /// The root mean square of these outputs.
     pub root_mean_square: f64,
+    /// The mean entropy of the probabilities of the next token, in nats; `None` for a model that outputs
+    /// no logits.
+    pub entropy: Option<f64>,
     /// The difference from recorded logits, if they were given.
     pub difference: Option<Difference>,
     /// The number of tokens for which all outputs are equal.
@@ -52,6 +55,25 @@ pub struct RecordedLogits {
 }
 
 impl RecordedLogits {
+    /// Makes recorded logits from tokens and the logits for them, one token after the other. Fails if the
+    /// number of logits is not a multiple of that of the tokens, or if a logit is not finite.
+    pub fn new(tokens: Vec<u32>, logits: Vec<f32>) -> Result<Self> {
+        Self::with_source(tokens, None, logits)
+    }
+
+    /// Runs a model over tokens, and records its logits. Fails for a model that does not output logits, or
+    /// needs a source, and like [`Runner::states`].
+    pub fn of_run(runner: &Runner, program: &Program<'_>, tokens: &[u32]) -> Result<Self> {
+        if program.output() != Output::Logits {
+            let message = "the model outputs vectors, expected logits".to_owned();
+            return Err(Error::new(ErrorKind::Vocabulary, message));
+        }
+        let memory = program.memory_of_states(1, tokens.len() as u64, runner.threads());
+        runner.check_memory(memory)?;
+        let states = runner.states(program, &[tokens])?;
+        Self::new(tokens.to_vec(), runner.output(program, &states, 0, 0..tokens.len())?)
+    }
+
     /// Reads recorded logits. Fails if a tensor is missing or has the wrong type or length, or if a logit is
     /// not finite.
     pub fn read(model: &Model) -> Result<Self> {
@@ -84,6 +106,15 @@ impl RecordedLogits {
             None
         };
         let (tokens, logits) = (ids(&tokens)?, ggmill_quant::read_f32(model, &logits)?);
+        Self::with_source(tokens, source, logits)
+    }
+
+    fn with_source(
+        tokens: Vec<u32>,
+        source: Option<Source<'static>>,
+        logits: Vec<f32>,
+    ) -> Result<Self> {
+        let wrong = |message: String| Error::new(ErrorKind::Tokens, message);
         if tokens.is_empty() || logits.is_empty() || !logits.len().is_multiple_of(tokens.len()) {
             let (found, count) = (logits.len(), tokens.len());
             return Err(wrong(format!(
@@ -99,6 +130,22 @@ impl RecordedLogits {
             return Err(Error::new(ErrorKind::NotFinite, message));
         }
         Ok(Self { tokens, source, logits })
+    }
+
+    /// Returns the difference of these logits from others for the same tokens. Fails if the number of
+    /// tokens or of logits differs.
+    pub fn difference(&self, expected: &Self) -> Result<Difference> {
+        let (ours, theirs) = (self.logits.len(), expected.logits.len());
+        let count = self.tokens.len();
+        if ours != theirs || count != expected.tokens.len() {
+            let message = format!(
+                "the model outputs {} numbers per token, expected {}",
+                ours / count,
+                theirs / expected.tokens.len()
+            );
+            return Err(Error::new(ErrorKind::Vocabulary, message));
+        }
+        Ok(difference(&self.logits, &expected.logits, ours / count))
     }
 
     /// Returns the tokens.
@@ -198,6 +245,7 @@ pub fn probe(
         tokens: tokens.len(),
         range: range(&output),
         root_mean_square: (squares / counted().count().max(1) as f64).sqrt(),
+        entropy: (program.output() == Output::Logits).then(|| entropy(&output, width)),
         difference: recorded.map(|recorded| difference(&output, &recorded.logits, width)),
         constant_outputs: output.chunks_exact(width).filter(is_constant).count(),
     })
@@ -216,6 +264,18 @@ fn synthetic_source<'t>(program: &Program<'_>, tokens: &'t [u32]) -> Option<Sour
         }
         None => program.has_source().then(|| Source::tokens(tokens)),
     }
+}
+
+/// Returns the mean entropy of the probabilities that logits describe, `width` per token, in nats.
+fn entropy(logits: &[f32], width: usize) -> f64 {
+    let rows = logits.chunks_exact(width);
+    let count = rows.len().max(1) as f64;
+    let of_row = |row: &[f32]| -> f64 {
+        let row: Vec<f32> = row.iter().copied().filter(|&logit| is_unmasked(logit)).collect();
+        let all = log_sum_exp(&row);
+        row.iter().map(|&logit| f64::from(logit) - all).map(|log| -log.exp() * log).sum()
+    };
+    rows.map(of_row).sum::<f64>() / count
 }
 
 /// Compares logits, `width` per token, with recorded ones.

@@ -14,7 +14,7 @@ use crate::commands::quantize::{TypeArgs, target, with_types};
 use crate::console::{Console, counted};
 use crate::files::{open_model, refuse_input, refuse_stream, shown};
 use crate::model_output::{
-    print_planned, print_written, probe_text, refuse_errors, summarize_findings,
+    print_planned, print_written, refuse_errors, summarize_findings, verification_text,
 };
 use crate::options::{ShardLimitArgs, byte_size};
 use crate::outcome::{Failure, Status};
@@ -138,10 +138,12 @@ pub(crate) struct Args {
     /// Skip the check before writing
     #[arg(long)]
     no_check: bool,
-    /// After writing, run the model and compare its outputs with logits that another program
-    /// computed from the checkpoint, as `ggmill check --run=LOGITS` does. LOGITS is a GGUF file
-    /// with the tensors `tokens` (I32) and `logits` (F32), as llama-results of llama.cpp writes it
-    #[arg(long, value_name = "LOGITS", conflicts_with_all = ["dry_run", "json", "mmproj", "no_check", "vocab_only"])]
+    /// After writing, run the model and compare its outputs. `auto` compares with the checkpoint:
+    /// with its conversion to F32, which is not written, and with what the transformers library
+    /// computes, if the Python interpreter (GGMILL_PYTHON, or python3) has it. LOGITS is a GGUF
+    /// file with logits that another program computed: the tensors `tokens` (I32) and `logits`
+    /// (F32), as llama-results of llama.cpp writes it
+    #[arg(long, value_name = "auto|LOGITS", conflicts_with_all = ["dry_run", "json", "mmproj", "no_check", "vocab_only"])]
     verify: Option<PathBuf>,
     /// Replace the output if it exists
     #[arg(long)]
@@ -242,9 +244,11 @@ fn convert(args: Args, builder: Convert<'_>, console: Console) -> Result<Status,
     if let Some(path) = &args.metadata {
         builder = builder.metadata(path)?;
     }
-    if let Some(path) = &args.verify {
-        builder = builder.logits(path)?;
-    }
+    builder = match &args.verify {
+        Some(path) if path.as_os_str() == "auto" => builder.verify(),
+        Some(path) => builder.logits(path)?,
+        None => builder,
+    };
     let options =
         OutputOptions { output: args.output.as_deref(), dry_run: args.dry_run, json: args.json };
     run_builder(builder, options, &bars, console)
@@ -286,13 +290,12 @@ pub(crate) fn run_builder(
     bars.clear();
     let status = print_written(&converted, json, console)?;
     summarize_findings(converted.reports(), has_vocabulary, console);
-    let Some(probe) = converted.verify()? else { return Ok(status) };
-    let faults = probe.faults();
+    let Some(found) = converted.verify()? else { return Ok(status) };
     let Some(path) = converted.paths().first() else { return Ok(status) };
     let mut out = console.text();
-    write!(out, "\n{}", probe_text(path, &probe, &faults))?;
+    write!(out, "\n{}", verification_text(path, &found))?;
     out.flush()?;
-    Ok(if faults.is_empty() { Status::Fine } else { Status::Findings })
+    Ok(if found.faults().is_empty() { Status::Fine } else { Status::Findings })
 }
 
 /// Returns the request for a reverse conversion. Fails for options that it does not support.

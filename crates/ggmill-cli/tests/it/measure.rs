@@ -324,3 +324,107 @@ fn a_conversion_is_verified_by_recorded_logits() {
     let found = ggmill(directory.path(), &args);
     assert!(found.stderr.contains("0 is not in 1.."), "{}", found.stderr);
 }
+
+/// Stands for a Python interpreter: keeps its input, prints `answer`, and fails without one.
+#[cfg(unix)]
+const INTERPRETER: &str = "#!/bin/sh\ncat > request.json\necho $HF_HUB_OFFLINE > offline\n\
+                           printf %s \"$2\" > script.py\ncat answer || exit 3\n";
+
+#[cfg(unix)]
+#[test]
+fn a_conversion_is_verified_by_the_library() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let directory = directory().with("python", INTERPRETER);
+    let path = |name: &str| directory.path().join(name);
+    std::fs::set_permissions(path("python"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let run = |python: &str, more: &[&str]| {
+        let mut convert = command(directory.path());
+        convert.arg("convert").arg(real("tinystories260K")).args(["-o", "a.gguf", "--force"]);
+        convert.args(["--verify", "auto"]).args(more).env("GGMILL_PYTHON", path(python));
+        outcome(&mut convert)
+    };
+    // Without the library the file is compared with the conversion to F32.
+    for python in ["absent", "python"] {
+        let found = run(python, &["--type", "q8_0"]);
+        assert_eq!(found.code, 0, "{}", found.stderr);
+        assert!(found.stdout.contains("  conversion to F32: NMSE "), "{}", found.stdout);
+        assert!(!found.stdout.contains("F32: NMSE 0.0e0"), "{}", found.stdout);
+        assert!(found.stdout.contains("not compared with transformers: "), "{}", found.stdout);
+    }
+    let request: Json =
+        serde_json::from_slice(&std::fs::read(path("request.json")).unwrap()).unwrap();
+    let ids: Vec<u32> = serde_json::from_value(request["tokens"].clone()).unwrap();
+    assert!(request["text"].is_string() && ids.len() > 32, "{request}");
+
+    // The library's answer is what `measure` computes from a file.
+    std::fs::write(path("ids.json"), format!("{:?}", [&*ids, &*ids].concat())).unwrap();
+    let chunk = ids.len().to_string();
+    let args =
+        ["measure", "base.gguf", "--tokens", "ids.json", "-c", &chunk, "--logits", "out.npy"];
+    assert_eq!(ggmill(directory.path(), &args).code, 0);
+    let npy = std::fs::read(path("out.npy")).unwrap();
+    let data =
+        &npy[npy.iter().position(|&byte| byte == b'\n').unwrap() + 1..][..ids.len() * 512 * 4];
+    let answer = |ids: &[u32], change: fn(f32) -> f32| {
+        let mut bytes =
+            format!("{{\"version\": \"5\", \"tokens\": {ids:?}, \"width\": 512}}\n").into_bytes();
+        for value in data.chunks_exact(4) {
+            let value = f32::from_le_bytes(value.try_into().unwrap());
+            bytes.extend(change(value).to_le_bytes());
+        }
+        std::fs::write(path("answer"), bytes).unwrap();
+    };
+    answer(&ids, |logit| logit);
+    // The conversion to F32 is compared, whatever the type of the file.
+    let found = run("python", &["--type", "q4_0"]);
+    assert_eq!(found.code, 0, "{}", found.stdout);
+    assert!(found.stdout.contains("  transformers 5, compared"), "{}", found.stdout);
+    answer(&ids, |logit| logit * 1.01);
+    let found = run("python", &[]);
+    assert_eq!(found.code, 1, "{}", found.stdout);
+    assert!(
+        found.stdout.contains("differ from the library's by an NMSE of 9.8e-5"),
+        "{}",
+        found.stdout
+    );
+    answer(&ids[..40], |logit| logit);
+    let found = run("python", &[]);
+    assert_eq!(found.code, 1, "{}", found.stdout);
+    assert!(found.stdout.contains("token 40 of the text differs"), "{}", found.stdout);
+    std::fs::write(path("answer"), "{\"incomparable\": \"no logits\"}\n").unwrap();
+    let found = run("python", &[]);
+    assert_eq!(found.code, 0, "{}", found.stdout);
+    assert!(found.stdout.contains("not compared with transformers: no logits"), "{}", found.stdout);
+}
+
+#[cfg(unix)]
+#[test]
+fn the_library_executes_nothing_of_the_checkpoint() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let directory = Directory::new()
+        .with("python", INTERPRETER)
+        .with("torch.py", "open('executed', 'w')")
+        .with("json.py", "open('executed', 'w')");
+    let path = |name: &str| directory.path().join(name);
+    std::fs::set_permissions(path("python"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let run = |python: &std::path::Path| {
+        let mut convert = command(directory.path());
+        convert.arg("convert").arg(real("tinystories260K")).args(["-o", "a.gguf", "--force"]);
+        outcome(convert.args(["--verify", "auto"]).env("GGMILL_PYTHON", python))
+    };
+    assert_eq!(run(&path("python")).code, 0);
+    assert_eq!(std::fs::read_to_string(path("offline")).unwrap(), "1\n");
+    let script = std::fs::read_to_string(path("script.py")).unwrap();
+    let loads = script.matches("from_pretrained(").count();
+    assert_eq!((loads, script.matches("**local").count()), (3, 3), "{script}");
+    assert!(script.contains(r#"{"local_files_only": True, "trust_remote_code": False}"#));
+    // With a real interpreter, which may lack the library, modules of the directory are not imported.
+    if std::process::Command::new("python3").arg("--version").output().is_ok() {
+        assert_eq!(run("python3".as_ref()).code, 0);
+        assert!(!path("executed").exists());
+    } else {
+        println!("skipped: no python3");
+    }
+}

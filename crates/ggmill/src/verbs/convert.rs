@@ -14,15 +14,16 @@ use ggmill_inspect::FileKind;
 use ggmill_pipeline::formats::{CheckpointDirectory, Legacy, PeftAdapter};
 use ggmill_pipeline::{Pretrained, Recipe, ShardLimit, SplitOptions};
 use ggmill_quantize::{Goal, QuantizeOptions, Target, TypePlan, fit_recipe, quantize_recipe};
-use ggmill_run::{Probe, RecordedLogits};
+use ggmill_run::RecordedLogits;
 
 use super::checkpoint::{
     name_in_cache, open_checkpoint, open_target, target_vocabulary, unknown_class,
 };
 use super::quantize::{note_choice, too_small, with_refusal};
 use super::restore::{architecture_of, located};
-use super::running::{no_graph, probe_with, read_recorded};
+use super::running::{no_graph, read_recorded};
 use super::types::{Types, target, type_options};
+use super::verification::{Original, Reference, Verification};
 use crate::find::refuse_missing;
 use crate::note::{HAS_ENCODERS, ROUNDS};
 use crate::open::{kind_of_file, refuse_interrupted};
@@ -30,7 +31,7 @@ use crate::output::{Destination, ToPlan};
 use crate::paths::is_remote;
 use crate::progress::{Call, Stage, call_options};
 use crate::{
-    Error, Hint, Model, Note, OpenOptions, Planned, Result, Written, read_architectures, read_text,
+    Error, Hint, Note, OpenOptions, Planned, Result, Written, read_architectures, read_text,
 };
 
 /// Converts a checkpoint to GGUF: a directory in the layout of Hugging Face, Mistral or Meta, a file
@@ -83,6 +84,7 @@ pub fn convert<'a>(path: impl AsRef<Path>) -> Result<Convert<'a>> {
         with_graph: false,
         check: true,
         logits: None,
+        verify: false,
         base: None,
         target: None,
         legacy: LegacyOptions::default(),
@@ -156,6 +158,7 @@ pub struct Convert<'a> {
     with_graph: bool,
     check: bool,
     logits: Option<(PathBuf, RecordedLogits)>,
+    verify: bool,
     base: Option<PathBuf>,
     target: Option<PathBuf>,
     legacy: LegacyOptions,
@@ -293,6 +296,15 @@ impl<'a> Convert<'a> {
         Ok(self)
     }
 
+    /// Prepares [`Converted::verify`] to compare the written model with the checkpoint: with its conversion
+    /// to F32, which is not written, and with what the transformers library computes, if a Python
+    /// interpreter has it. The variable `GGMILL_PYTHON` names the interpreter [default: `python3`].
+    #[must_use]
+    pub fn verify(mut self) -> Self {
+        self.verify = true;
+        self
+    }
+
     /// Treats the path as an adapter, without detecting its kind.
     #[must_use]
     pub fn adapter(mut self) -> Self {
@@ -369,6 +381,7 @@ impl<'a> Convert<'a> {
                 ("with_graph", self.with_graph),
                 ("check", !self.check),
                 ("logits", self.logits.is_some()),
+                ("verify", self.verify),
                 ("split", self.split.is_some()),
                 ("target_size", has_goal),
                 ("types", self.types.is_given()),
@@ -379,6 +392,7 @@ impl<'a> Convert<'a> {
                 ("mmproj", self.mmproj),
                 ("with_graph", self.with_graph),
                 ("logits", self.logits.is_some()),
+                ("verify", self.verify),
                 ("no_vocab", self.no_vocab),
                 ("assume_defaults", self.assume_defaults),
                 ("vocab_only", self.vocab_only),
@@ -452,7 +466,7 @@ impl<'a> Convert<'a> {
             .chain(drafted_for.iter().flat_map(|target| target.files().map(Path::to_owned)))
             .chain(self.logits.iter().map(|(path, _)| path.clone()))
             .collect();
-        if self.logits.is_some() && !architecture.has_graph() {
+        if (self.logits.is_some() || self.verify) && !architecture.has_graph() {
             return Err(no_graph(architecture.name(), &catalogue));
         }
         let destination = Destination::file_or_directory(&out, self.split.is_some());
@@ -478,6 +492,23 @@ impl<'a> Convert<'a> {
                 let is_useless = options.vocab_only && error.hint() == Some(&Hint::OmitVocabulary);
                 if is_useless { error.replace_hint(None) } else { error }
             })?;
+        let reference = match self.logits.take() {
+            Some((_, logits)) => Some(Reference::Recorded(logits, catalogue.clone())),
+            None if self.verify => {
+                let mut exact = options.clone();
+                exact.file_type = FileType::F32;
+                let plan = match with_target {
+                    Some(_) => None,
+                    None => Some(
+                        ggmill_convert::convert(source, architecture, &exact)?.plan(&checkpoint)?,
+                    ),
+                };
+                let (path, open) = (self.path.clone(), self.open.clone());
+                let catalogue = catalogue.clone();
+                Some(Reference::Checkpoint(Box::new(Original { path, open, catalogue, plan })))
+            }
+            None => None,
+        };
         if is_auto && !recipe.tensors.is_empty() {
             let exact = if auto.rounds() { ROUNDS } else { "" };
             recipe.notes.insert(0, format!("type {auto}{exact}"));
@@ -519,8 +550,7 @@ impl<'a> Convert<'a> {
             refusal,
         };
         let planned = Planned::new(what, self.call)?;
-        let logits = self.logits.map(|(_, logits)| (logits, catalogue));
-        Ok(ConvertPlan { planned, has_vocabulary, logits })
+        Ok(ConvertPlan { planned, has_vocabulary, reference })
     }
 
     /// Quantizes a recipe, so that conversion and quantization run in one pass.
@@ -615,7 +645,7 @@ impl<'a> Convert<'a> {
             refusal: None,
         };
         let planned = Planned::new(what, self.call)?;
-        Ok(ConvertPlan { planned, has_vocabulary: true, logits: None })
+        Ok(ConvertPlan { planned, has_vocabulary: true, reference: None })
     }
 
     fn plan_legacy(mut self, out: &Path) -> Result<ConvertPlan<'a>> {
@@ -648,7 +678,7 @@ impl<'a> Convert<'a> {
             refusal: None,
         };
         let planned = Planned::new(what, self.call)?;
-        Ok(ConvertPlan { planned, has_vocabulary, logits: None })
+        Ok(ConvertPlan { planned, has_vocabulary, reference: None })
     }
 }
 
@@ -657,7 +687,7 @@ impl<'a> Convert<'a> {
 pub struct ConvertPlan<'a> {
     planned: Planned<'a>,
     has_vocabulary: bool,
-    logits: Option<(RecordedLogits, Catalogue)>,
+    reference: Option<Reference>,
 }
 
 impl<'a> Deref for ConvertPlan<'a> {
@@ -689,17 +719,22 @@ impl<'a> ConvertPlan<'a> {
     /// Writes the files: all of them complete, or none.
     pub fn write(self) -> Result<Converted<'a>> {
         let (written, call) = self.planned.write_with_call()?;
-        Ok(Converted { written, call, has_vocabulary: self.has_vocabulary, logits: self.logits })
+        Ok(Converted {
+            written,
+            call,
+            has_vocabulary: self.has_vocabulary,
+            reference: self.reference,
+        })
     }
 }
 
-/// A converted model: a [`Written`], which can be compared with recorded logits.
+/// A converted model: a [`Written`], which can be verified.
 #[derive(Debug)]
 pub struct Converted<'a> {
     written: Written,
     call: Call<'a>,
     has_vocabulary: bool,
-    logits: Option<(RecordedLogits, Catalogue)>,
+    reference: Option<Reference>,
 }
 
 impl Deref for Converted<'_> {
@@ -716,16 +751,16 @@ impl Converted<'_> {
         self.has_vocabulary
     }
 
-    /// Runs the model over the tokens of the recorded logits, and compares its outputs with them.
-    /// Returns `None` without recorded logits.
-    pub fn verify(&mut self) -> Result<Option<Probe>> {
-        let (Some((logits, catalogue)), Some(path)) = (&self.logits, self.written.paths().first())
-        else {
+    /// Runs the model over a few tokens, and compares its outputs with recorded logits
+    /// ([`Convert::logits`]) or with the checkpoint ([`Convert::verify`]). Returns `None` if neither was
+    /// asked for.
+    pub fn verify(&mut self) -> Result<Option<Verification>> {
+        let (Some(reference), Some(path)) = (&self.reference, self.written.paths().first()) else {
             return Ok(None);
         };
-        let probe = probe_with(&Model::open(path)?, Some(logits), catalogue, &mut self.call)?;
+        let found = reference.compare(path, &mut self.call)?;
         self.written.notes.append(&mut self.call.notes);
-        Ok(Some(probe))
+        Ok(Some(found))
     }
 }
 
