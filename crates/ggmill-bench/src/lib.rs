@@ -7,8 +7,8 @@
 
 #[expect(
     unsafe_code,
-    reason = "the yardstick checks nothing on purpose; its contract is in its documentation"
+    reason = "the lower bound checks nothing on purpose; its contract is in its documentation"
 )]
 mod walk;
 
-pub use walk::{Walked, walk};
+pub use walk::{Walked, is_walkable, walk};

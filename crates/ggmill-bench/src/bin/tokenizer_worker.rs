@@ -116,7 +116,8 @@ fn measure(pieces: &[&str], rounds: usize, load: &dyn Fn() -> Done<Tokenizer>) -
     Ok(found)
 }
 
-/// Divides a text into parts of at most `length` bytes; 0 is no limit.
+/// Divides a text into parts of at most `length` bytes, or of one character if that is longer; 0 is no
+/// limit.
 fn pieces(mut text: &str, length: usize) -> Vec<&str> {
     if length == 0 {
         return vec![text];
@@ -127,6 +128,9 @@ fn pieces(mut text: &str, length: usize) -> Vec<&str> {
         while !text.is_char_boundary(end) {
             end -= 1;
         }
+        // A piece has at least one character, even if it is longer than the limit.
+        let first = text.chars().next().map_or(0, char::len_utf8);
+        let end = end.max(first);
         let (piece, rest) = text.split_at(end);
         pieces.push(piece);
         text = rest;
