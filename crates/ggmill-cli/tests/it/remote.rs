@@ -646,10 +646,8 @@ fn a_set_of_many_missing_shards_costs_few_requests() {
 
 #[test]
 fn an_unreadable_file_in_a_variable_is_a_failure() {
-    let directory = Directory::new()
-        .with("token", "hf_file")
-        .with("empty", "")
-        .with("faulty.gguf", faulty());
+    let directory =
+        Directory::new().with("token", "hf_file").with("empty", "").with("faulty.gguf", faulty());
     let server = server(vec![("m.gguf", tiny())]);
     let absent = directory.path().join("absent");
     let absent = absent.to_str().unwrap();
