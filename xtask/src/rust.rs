@@ -205,24 +205,24 @@ fn with_comments(text: &str, parts: Vec<Part>) -> Vec<Part> {
 
 fn flatten(text: &str, stream: TokenStream, is_test: bool, parts: &mut Vec<Part>) {
     let trees: Vec<TokenTree> = stream.into_iter().collect();
-    let mut place = 0;
+    let mut index = 0;
     let mut test_end = 0;
-    while let Some(tree) = trees.get(place) {
-        if place >= test_end && is_test_attribute(&trees[place..]) {
-            test_end = place + item_len(&trees[place..]);
+    while let Some(tree) = trees.get(index) {
+        if index >= test_end && is_test_attribute(&trees[index..]) {
+            test_end = index + item_len(&trees[index..]);
         }
-        let is_test = is_test || place < test_end;
+        let is_test = is_test || index < test_end;
         let mut push = |span: Span, content| {
             parts.push(Part { range: span.byte_range(), content, is_test });
         };
-        place += 1;
+        index += 1;
         match tree {
             // A doc comment is an attribute, and all its tokens have the span of the comment.
             TokenTree::Punct(sign) if text[sign.span().byte_range()].len() > 1 => {
                 push(sign.span(), Content::Documentation);
                 let range = sign.span().byte_range();
-                while trees.get(place).is_some_and(|tree| tree.span().byte_range() == range) {
-                    place += 1;
+                while trees.get(index).is_some_and(|tree| tree.span().byte_range() == range) {
+                    index += 1;
                 }
             }
             TokenTree::Ident(word) => {
@@ -236,8 +236,8 @@ fn flatten(text: &str, stream: TokenStream, is_test: bool, parts: &mut Vec<Part>
                 let is_path = sign.as_char() == ':' && sign.spacing() == Spacing::Joint;
                 let token = if is_path { Token::Path } else { Token::Sign(sign.as_char()) };
                 push(sign.span(), Content::Token(token));
-                if let Some(second) = trees.get(place).filter(|_| is_path) {
-                    place += 1;
+                if let Some(second) = trees.get(index).filter(|_| is_path) {
+                    index += 1;
                     if let Some(path) = parts.last_mut() {
                         path.range.end = second.span().byte_range().end;
                     }
@@ -308,32 +308,32 @@ fn item_len(trees: &[TokenTree]) -> usize {
         "unsafe",
         "use",
     ];
-    let mut place = 0;
+    let mut index = 0;
     // Further attributes, and the visibility.
     loop {
-        match (trees.get(place), trees.get(place + 1)) {
-            (hash @ Some(_), Some(TokenTree::Group(_))) if is_sign(hash, '#') => place += 2,
+        match (trees.get(index), trees.get(index + 1)) {
+            (hash @ Some(_), Some(TokenTree::Group(_))) if is_sign(hash, '#') => index += 2,
             (Some(TokenTree::Ident(word)), Some(TokenTree::Group(_))) if word == "pub" => {
-                place += 2
+                index += 2;
             }
-            (Some(TokenTree::Ident(word)), _) if word == "pub" => place += 1,
+            (Some(TokenTree::Ident(word)), _) if word == "pub" => index += 1,
             _ => break,
         }
     }
-    let is_item = matches!(trees.get(place), Some(TokenTree::Ident(word))
+    let is_item = matches!(trees.get(index), Some(TokenTree::Ident(word))
         if ITEMS.iter().any(|item| word == item));
-    while let Some(tree) = trees.get(place) {
-        place += 1;
+    while let Some(tree) = trees.get(index) {
+        index += 1;
         let is_block =
             matches!(tree, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace);
-        if is_block && is_sign(trees.get(place), ';') {
-            return place + 1;
+        if is_block && is_sign(trees.get(index), ';') {
+            return index + 1;
         }
         if is_block || is_sign(Some(tree), ';') || !is_item && is_sign(Some(tree), ',') {
             break;
         }
     }
-    place
+    index
 }
 
 /// Returns the value of a string literal; `None` for other literals. Lines are joined as by the compiler.
@@ -424,6 +424,6 @@ fn end() {} // eleven
 
     #[test]
     fn text_that_is_not_rust_is_an_error() {
-        assert!(Source::parse("a.rs", "fn f() {").unwrap_err().to_string().starts_with("a.rs: "));
+        assert!(Source::parse("a.rs", "fn f() {").unwrap_err().starts_with("a.rs: "));
     }
 }
