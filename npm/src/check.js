@@ -20,6 +20,6 @@ function joinFiles(one, other) {
     warnings: one.warnings + other.warnings,
     notes: one.notes + other.notes,
     findings: findings.sort(inOrder),
-    untold: [...one.untold, ...other.untold].sort(inOrder),
+    unlisted: [...one.unlisted, ...other.unlisted].sort(inOrder),
   };
 }

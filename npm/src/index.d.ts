@@ -448,7 +448,7 @@ export interface CheckedFile {
   warnings: number;
   notes: number;
   findings: Finding[];
-  untold: { code: string; count: number }[];
+  unlisted: { code: string; count: number }[];
 }
 
 /** A violation of a rule. */

@@ -3,7 +3,8 @@
 use std::fs;
 
 use crate::process::{Done, root};
-use crate::sources::{code, sources};
+use crate::rust::Source;
+use crate::sources::sources;
 
 /// Packages that are not libraries or not published.
 const PROGRAMS: &[&str] = &["ggmill-cli", "ggmill-bench", "ggmill-testdata"];
@@ -32,8 +33,8 @@ pub(crate) fn findings() -> Done<Vec<String>> {
             if PAGES.iter().any(|page| place.starts_with(page)) {
                 continue;
             }
-            let source = fs::read_to_string(&path).map_err(|error| format!("{place}: {error}"))?;
-            let flags = code(&source).filter_map(|(number, line)| Some((number, flag(line)?)));
+            let code = Source::read(&path)?.code();
+            let flags = code.iter().filter_map(|(number, line)| Some((number, flag(line)?)));
             findings.extend(flags.map(|(number, flag)| {
                 format!(
                     "{place}:{number}: {flag}: a library does not know the flags of the command"

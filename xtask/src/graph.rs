@@ -1,13 +1,13 @@
 //! Dependencies and effects that each crate may have, checked against the manifests, the sources
 //! and the table of `docs/ARCHITECTURE.md`.
 
-use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
 use crate::process::{Done, metadata, metadata_of, root};
-use crate::sources::{code, sources};
+use crate::rust::Source;
+use crate::sources::sources;
 use crate::{flags, names, structure, words};
 
 /// Every crate with the crates of this workspace that it may depend on. A crate without a row is an
@@ -31,7 +31,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         ],
     ),
     ("ggmill-tokenizer", &["ggmill-core", "ggmill-text"]),
-    ("ggmill-template", &["ggmill-core", "ggmill-tokenizer"]),
+    ("ggmill-template", &["ggmill-core", "ggmill-text", "ggmill-tokenizer"]),
     ("ggmill-pipeline", &["ggmill-core", "ggmill-quant", "ggmill-io", "ggmill-text"]),
     (
         "ggmill-convert",
@@ -252,14 +252,12 @@ fn dependencies(package: &Value, allowed: &[&str]) -> Vec<String> {
 fn effects(name: &str, directory: &Path) -> Done<Vec<String>> {
     let mut findings = Vec::new();
     for path in sources(directory)? {
-        let source =
-            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        for (number, line) in code(&source) {
+        let shown = path.strip_prefix(root()).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+        for (number, line) in Source::read(&path)?.code() {
             for effect in EFFECTS.iter().filter(|effect| !effect.may.contains(&name)) {
-                if let Some(word) = effect.words.iter().find(|word| has_word(line, word)) {
-                    let place = path.strip_prefix(root()).unwrap_or(&path).display();
+                if let Some(word) = effect.words.iter().find(|word| has_word(&line, word)) {
                     findings.push(format!(
-                        "{place}:{number}: {word}: {name} has no business with {}",
+                        "{shown}:{number}: {word}: {name} has no business with {}",
                         effect.name
                     ));
                 }

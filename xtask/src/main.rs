@@ -11,6 +11,7 @@ mod npm;
 mod packages;
 mod process;
 mod python;
+mod rust;
 mod site;
 mod sources;
 mod structure;

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use crate::process::{Done, root};
-use crate::sources::{code, sources};
+use crate::rust::Source;
+use crate::sources::sources;
 
 /// Unpublished crates, whose test models have to be of some architecture.
 const UNPUBLISHED: &[&str] = &["ggmill-testdata", "ggmill-bench"];
@@ -31,11 +32,6 @@ const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         file: "crates/ggmill-convert/src/weights/mod.rs",
-        names: &["bitnet"],
-        because: "it is a name in quantization_config.quant_method, too",
-    },
-    Exception {
-        file: "crates/ggmill-convert/src/weights/quantization.rs",
         names: &["bitnet"],
         because: "it is a name in quantization_config.quant_method, too",
     },
@@ -68,6 +64,13 @@ const EXCEPTIONS: &[Exception] = &[
 pub(crate) fn findings() -> Done<Vec<String>> {
     let names = architectures(&root().join("crates/ggmill-arch/data"))?;
     let mut findings = Vec::new();
+    let exceptions: BTreeSet<(String, String)> = EXCEPTIONS
+        .iter()
+        .flat_map(|exception| exception.names.iter().map(|name| (exception.file, *name)))
+        .map(|(file, name)| (file.to_owned(), name.to_owned()))
+        .collect();
+    let is_excepted = |literal: &(String, String)| exceptions.contains(literal);
+    let mut unused = exceptions.clone();
     let crates = root().join("crates");
     let failed = |error| format!("{}: {error}", crates.display());
     for entry in fs::read_dir(&crates).map_err(failed)? {
@@ -78,25 +81,22 @@ pub(crate) fn findings() -> Done<Vec<String>> {
         for path in sources(&directory.join("src"))? {
             let place =
                 path.strip_prefix(root()).unwrap_or(&path).to_string_lossy().replace('\\', "/");
-            let source = fs::read_to_string(&path).map_err(|error| format!("{place}: {error}"))?;
-            let excepted: Vec<_> = EXCEPTIONS
-                .iter()
-                .filter(|exception| exception.file == place)
-                .flat_map(|exception| exception.names)
-                .collect();
-            let is_excepted = |literal: &str| {
-                excepted.iter().any(|known| literal.split('.').next() == Some(**known))
-            };
-            let literals =
-                named(&source, &names).into_iter().filter(|(_, literal)| !is_excepted(literal));
-            findings.extend(literals.map(|(line, name)| {
-                format!(
-                    "{place}:{line}: {name:?} names an architecture: what is special about it is \
-                     data"
-                )
-            }));
+            let source = Source::read(&path)?;
+            for (line, literal) in named(&source, &names) {
+                let exception =
+                    (place.clone(), literal.split('.').next().unwrap_or_default().to_owned());
+                if !unused.remove(&exception) && !is_excepted(&exception) {
+                    findings.push(format!(
+                        "{place}:{line}: {literal:?} names an architecture: what is special about it \
+                         is data"
+                    ));
+                }
+            }
         }
     }
+    findings.extend(unused.iter().map(|(file, name)| {
+        format!("{file}: may name the architecture {name:?}, and does not: remove the exception")
+    }));
     findings.sort();
     Ok(findings)
 }
@@ -123,22 +123,15 @@ fn architectures(data: &Path) -> Done<BTreeSet<String>> {
 
 /// Returns the string literals that are one of these names, or a key that begins with one, with
 /// their lines.
-fn named(source: &str, names: &BTreeSet<String>) -> Vec<(usize, String)> {
+fn named(source: &Source, names: &BTreeSet<String>) -> Vec<(usize, String)> {
     // The name of a program, not a key.
     const PROGRAM: &str = "llama.cpp";
-    let literals = |(line, text): (usize, &str)| {
-        text.split('"')
-            .skip(1)
-            .step_by(2)
-            .map(|literal| (line, literal.to_owned()))
-            .collect::<Vec<_>>()
-    };
     let names_one = |literal: &str| {
         literal.split('.').next().is_some_and(|first| names.contains(first))
             && !literal.contains(' ')
             && literal != PROGRAM
     };
-    code(source).flat_map(literals).filter(|(_, literal)| names_one(literal)).collect()
+    source.literals().into_iter().filter(|(_, literal)| names_one(literal)).collect()
 }
 
 #[cfg(test)]
@@ -152,7 +145,7 @@ mod tests {
                       {}\nlet key = \"llama.block_count\";\n#[cfg(test)]\nmod tests { \"llama\" \
                       }\n";
         assert_eq!(
-            named(source, &names),
+            named(&Source::parse("a.rs", source).unwrap(), &names),
             [
                 (1, "llama".to_owned()),
                 (3, "gpt-oss".to_owned()),

@@ -1,4 +1,4 @@
-//! Rust sources, as the checks of the workspace read them.
+//! The Rust files of a directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,39 +22,4 @@ pub(crate) fn sources(directory: &Path) -> Done<Vec<PathBuf>> {
         }
     }
     Ok(found)
-}
-
-/// Returns the lines of a source that are code, counted from 1.
-///
-/// This reads line by line and knows no Rust: comments (documentation examples among them) are
-/// passed over, and so are unit tests, from `#[cfg(test)]` before a module to the end of a file,
-/// and the line behind `#[cfg(test)]` elsewhere. It stops the honest mistake, not someone who means
-/// to.
-pub(crate) fn code(source: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut lines = source.lines().enumerate();
-    std::iter::from_fn(move || {
-        loop {
-            let (number, line) = lines.next()?;
-            if line.trim() == "#[cfg(test)]" {
-                let (_, item) = lines.next()?;
-                if item.trim_start().starts_with("mod ") {
-                    return None;
-                }
-            } else if !line.trim_start().starts_with("//") {
-                return Some((number + 1, line));
-            }
-        }
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::code;
-
-    #[test]
-    fn comments_and_tests_are_no_code() {
-        let source = "use a;\n/// b\n#[cfg(test)]\nuse c;\nlet d; // e\n#[cfg(test)]\nmod tests \
-                      {\n    f\n}\n";
-        assert_eq!(code(source).collect::<Vec<_>>(), [(1, "use a;"), (5, "let d; // e")]);
-    }
 }

@@ -4,29 +4,70 @@
 mod list;
 mod text;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::process::{Done, root};
+use crate::rust::Source;
 use crate::sources::sources;
-use list::{Avoided, COMMENTS, EXCEPTIONS, MESSAGES, WORDS};
+use list::{Avoided, COMMENTS, EXCEPTIONS, Exception, MESSAGES, WORDS};
 
 /// Packages without text for users.
 const UNPUBLISHED: &[&str] = &["ggmill-testdata", "ggmill-bench"];
 
-/// Returns the places where a text has a word that is avoided.
+/// The uses of avoided words, and the exceptions.
+#[derive(Default)]
+struct Findings {
+    lines: Vec<String>,
+    /// The exceptions that were needed, by file and words.
+    used: BTreeSet<(&'static str, &'static str)>,
+}
+
+impl Findings {
+    /// Adds the use of an avoided word, unless it is an exception.
+    fn add(&mut self, place: &str, line: usize, avoided: &Avoided) {
+        let is_known = |known: &&Exception| known.file == place && known.words == avoided.words;
+        if let Some(exception) = EXCEPTIONS.iter().find(is_known) {
+            self.used.insert((exception.file, exception.words));
+            return;
+        }
+        self.lines.push(format!(
+            "{place}:{line}: {:?}: {}; use {}",
+            avoided.words, avoided.because, avoided.instead
+        ));
+    }
+
+    /// Returns the findings, and the exceptions that no text needs.
+    fn into_lines(self) -> Vec<String> {
+        let unused = EXCEPTIONS
+            .iter()
+            .filter(|exception| !self.used.contains(&(exception.file, exception.words)))
+            .map(|exception| {
+                let Exception { file, words, .. } = exception;
+                format!("{file}: may have {words:?}, and does not: remove the exception")
+            });
+        let mut lines: Vec<String> = self.lines.into_iter().chain(unused).collect();
+        lines.sort();
+        lines
+    }
+}
+
+/// Returns the places where a text has a word that is avoided, and the exceptions that are not needed.
 pub(crate) fn findings() -> Done<Vec<String>> {
-    let mut findings = Vec::new();
+    let mut findings = Findings::default();
     let crates = root().join("crates");
     for package in entries(&crates)? {
         if UNPUBLISHED.iter().any(|name| package.ends_with(name)) {
             continue;
         }
         for path in sources(&package.join("src"))? {
-            let source = read(&path)?;
-            collect(&place(&path), text::of_rust(&source), WORDS, &mut findings);
-            collect(&place(&path), text::of_messages(&source), MESSAGES, &mut findings);
-            collect_comments(&place(&path), &source, COMMENTS, &mut findings);
+            let place = place(&path);
+            let source = Source::read(&path)?;
+            collect(&place, source.literals(), WORDS, &mut findings);
+            collect(&place, source.documentation(), WORDS, &mut findings);
+            collect(&place, source.literals(), MESSAGES, &mut findings);
+            collect_comments(&place, &source, COMMENTS, &mut findings);
         }
         let readme = package.join("README.md");
         if readme.is_file() {
@@ -47,36 +88,22 @@ pub(crate) fn findings() -> Done<Vec<String>> {
     for path in pages {
         collect(&place(&path), text::of_markdown(&read(&path)?), WORDS, &mut findings);
     }
-    findings.sort();
-    Ok(findings)
+    Ok(findings.into_lines())
 }
 
-fn collect_comments(place: &str, source: &str, words: &[Avoided], findings: &mut Vec<String>) {
-    collect(place, text::of_documentation(source), words, findings);
-    let comments = text::of_comments(source);
+fn collect_comments(place: &str, source: &Source, words: &[Avoided], findings: &mut Findings) {
+    collect(place, source.documentation(), words, findings);
+    let comments = source.comments();
     for avoided in words.iter().filter(|avoided| !avoided.is_opening) {
         collect(place, comments.clone(), std::slice::from_ref(avoided), findings);
     }
 }
 
-fn collect(
-    place: &str,
-    texts: Vec<(usize, String)>,
-    words: &[Avoided],
-    findings: &mut Vec<String>,
-) {
+fn collect(place: &str, texts: Vec<(usize, String)>, words: &[Avoided], findings: &mut Findings) {
     for (line, text) in texts {
         let text = text::normalized(&text);
         for avoided in words.iter().filter(|avoided| is_used(avoided, &text)) {
-            let is_excepted = EXCEPTIONS
-                .iter()
-                .any(|exception| exception.file == place && exception.words == avoided.words);
-            if !is_excepted {
-                findings.push(format!(
-                    "{place}:{line}: {:?}: {}; use {}",
-                    avoided.words, avoided.because, avoided.instead
-                ));
-            }
+            findings.add(place, line, avoided);
         }
     }
 }
@@ -170,14 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_a_source_are_its_documentation_and_its_literals() {
-        let source = "//! One\n//! two.\n\n// not this\nlet a = \"three \\\n    four\"; // nor \
-                      this\nlet b = 'x'; let c = r#\"five \"six\"\"#;\n/// ```\n/// code();\n/// \
-                      ```\n#[cfg(test)]\nmod tests { \"seven\" }\n";
-        let texts = text::of_rust(source);
-        let texts: Vec<_> = texts.iter().map(|(line, text)| (*line, text.as_str())).collect();
-        assert_eq!(texts, [(5, "three four"), (7, "five \"six\""), (1, "One two."), (8, "")]);
-        assert_eq!(text::of_messages(source).len(), 2);
+    fn texts_of_a_description_are_its_reasons() {
         let description = "[x]\n  because = \"no\"\nother = \"because = x\"\n";
         assert_eq!(text::of_description(description), [(2, "\"no\"".to_owned())]);
         assert_eq!(place(&root().join("docs/x.md")), "docs/x.md");

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::lower::Lowering;
 use crate::memory::MemorySpec;
 use crate::memory::compute::ComputeSpec;
-use crate::parameters::entries::{Entries, WithTensors};
+use crate::parameters::entries::{MetadataSource, WithTensors};
 use crate::reference::role::Role;
 use crate::resolve::Resolved;
 use crate::value::ParameterValue;
@@ -37,7 +37,7 @@ use crate::value::ParameterValue;
 #[derive(Clone, Debug)]
 pub struct ModelView<'a> {
     architecture: String,
-    entries: Entries<'a>,
+    entries: MetadataSource<'a>,
     description: Option<&'a Architecture>,
     /// The tensor names, if they are known.
     tensors: Option<BTreeSet<String>>,
@@ -53,12 +53,12 @@ impl<'a> ModelView<'a> {
 
     /// Returns the view of a file with this metadata.
     pub fn of_metadata(metadata: Metadata<'a>) -> Self {
-        Self::of(Entries::Read(metadata))
+        Self::of(MetadataSource::File(metadata))
     }
 
     /// Returns the view of a file to be written with this metadata.
     pub fn of_metadata_to_write(metadata: &'a MetadataBuf) -> Self {
-        Self::of(Entries::ToWrite(metadata))
+        Self::of(MetadataSource::Buffer(metadata))
     }
 
     /// Returns the view of a checkpoint, from the description applied to its configuration.
@@ -73,11 +73,11 @@ impl<'a> ModelView<'a> {
         Self {
             description: Some(model.architecture()),
             parameters: parameters.into(),
-            ..Self::of(Entries::Made(metadata))
+            ..Self::of(MetadataSource::Generated(metadata))
         }
     }
 
-    fn of(entries: Entries<'a>) -> Self {
+    fn of(entries: MetadataSource<'a>) -> Self {
         let text = |value: Value<'_>| {
             value.as_str().filter(|name| name.len() <= Self::MAX_NAME).map(str::to_owned)
         };

@@ -1,4 +1,4 @@
-//! The reader alone, on the bundled files: what does a change do to it?
+//! Benchmarks of the reader on the bundled files, to compare versions.
 
 use divan::{Bencher, black_box, counter::BytesCount};
 use ggmill_core::{Decoder, Header, Limits};
@@ -12,7 +12,7 @@ fn read(name: &str) -> Vec<u8> {
     std::fs::read(real(name)).expect("a bundled file")
 }
 
-/// The whole file at hand.
+/// Parses a file that is in memory.
 #[divan::bench(args = REAL_GGUF)]
 fn parse(bencher: Bencher<'_, '_>, name: &str) {
     let file = read(name);
@@ -22,7 +22,7 @@ fn parse(bencher: Bencher<'_, '_>, name: &str) {
         .bench(|| Header::parse(black_box(file.as_slice())).is_ok());
 }
 
-/// The file in pieces of 64 KiB.
+/// Decodes a file in pieces of 64 KiB.
 #[divan::bench(args = REAL_GGUF)]
 fn decode(bencher: Bencher<'_, '_>, name: &str) {
     let file = read(name);

@@ -1,4 +1,6 @@
-//! The yardstick: one pass over the length prefixes of a header, without a single check.
+//! The lower bound for readers: one pass over the length prefixes of a header, without any check.
+
+use ggmill_core::{Endian, Header, ValueType};
 
 /// The counts of a [`walk`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,13 +14,24 @@ pub struct Walked {
     pub header_len: u64,
 }
 
-/// Follows the structure of a header to its end and keeps nothing: the least work that finds where
-/// anything is.
+/// Returns `true` if [`walk`] can read the bytes that `header` was parsed from: they are a little-endian
+/// file of version 2 or 3, whose arrays contain no arrays.
+pub fn is_walkable(header: &Header<'_>) -> bool {
+    let is_nested = |value: &ggmill_core::Value<'_>| {
+        value.as_array().is_some_and(|array| array.element_type() == ValueType::ARRAY)
+    };
+    matches!(header.version(), 2 | 3)
+        && header.endian() == Endian::Little
+        && header.metadata().iter().all(|entry| entry.value().is_ok_and(|value| !is_nested(&value)))
+}
+
+/// Follows the structure of a header to its end and keeps nothing: the minimum work that finds the
+/// position of every value.
 ///
 /// # Safety
 ///
-/// The bytes must be a well-formed little-endian GGUF file of version 2 or 3, whose arrays hold no
-/// arrays. Nothing is checked: with any other bytes this reads outside them.
+/// A reader must have parsed a header from these bytes for which [`is_walkable`] returns `true`.
+/// Nothing is checked: with any other bytes this reads outside them.
 #[expect(clippy::cast_possible_truncation, reason = "well-formed lengths are of bytes in memory")]
 pub unsafe fn walk(bytes: &[u8]) -> Walked {
     // SAFETY: the caller vouches for every length in the bytes, and these are all the lengths there
@@ -109,23 +122,53 @@ unsafe fn take_u32(at: &mut *const u8) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::walk;
+    use ggmill_testdata::bytes::{FileBytes, Value};
+
+    use super::*;
 
     #[test]
     fn it_ends_where_the_reader_ends() {
+        let mut walked_files = 0;
         for path in ggmill_testdata::every_gguf() {
             let bytes = std::fs::read(path).unwrap();
-            let model = ggmill_core::Header::parse(bytes.as_slice()).unwrap();
-            if model.version() == 1 {
+            let model = Header::parse(bytes.as_slice()).unwrap();
+            if !is_walkable(&model) {
                 continue;
             }
-            // SAFETY: a real file that has just been parsed.
+            walked_files += 1;
+            // SAFETY: the header was parsed from these bytes, and is walkable.
             let walked = unsafe { walk(&bytes) };
             assert_eq!(walked.header_len, model.header_len());
             assert_eq!(
                 (walked.pairs, walked.tensors),
                 (model.metadata().len() as u64, model.tensors().len() as u64)
             );
+        }
+        assert!(walked_files >= 3, "{walked_files}");
+    }
+
+    #[test]
+    fn files_of_other_layouts_are_not_walkable() {
+        let nested = Value::Array(9, vec![Value::Array(4, vec![Value::U32(1)])]);
+        let flat = Value::Array(4, vec![Value::U32(1)]);
+        let head = |version, endian| {
+            let mut file = FileBytes::new(version, endian);
+            file.head(0, 1);
+            file
+        };
+        let with = |mut file: FileBytes, value: &Value| {
+            file.pair("x", value);
+            file.into_bytes()
+        };
+        for (bytes, expected) in [
+            (with(FileBytes::v3(0, 1), &flat), true),
+            (with(FileBytes::v3(0, 1), &nested), false),
+            (with(head(1, Endian::Little), &flat), false),
+            (with(head(2, Endian::Little), &flat), true),
+            (with(head(3, Endian::Big), &flat), false),
+        ] {
+            let header = Header::parse(bytes.as_slice()).unwrap();
+            assert_eq!(is_walkable(&header), expected);
         }
     }
 }

@@ -14,12 +14,14 @@ use ggmill_core::{Endian, GgmlType, Header};
 use ggmill_pipeline::{Error, ErrorKind, Progress, Report, Result, RunOptions};
 use ggmill_quant::{BlockDescription, ScaleFormat};
 
-/// The largest finite F16: a larger weight becomes infinite as F16, and on many GPUs.
+/// The largest finite F16. A larger weight cannot be represented in F16, which many GPUs compute with: it
+/// is rounded to this value, or becomes infinite from 65,520 on.
 pub(crate) const MAX_F16: f32 = 65_504.0;
 /// Magnitude bits of an F16 scale below which no weight of any type exceeds [`MAX_F16`], as no type
 /// multiplies a scale by more than 4096.
 const PLAIN_SCALE: u16 = 0x4800;
-/// The exponent of an E8M0 scale below which no weight exceeds [`MAX_F16`], as 6 · 2^13 is below.
+/// The exponent of an E8M0 scale below which no weight exceeds [`MAX_F16`]: the largest weight with the
+/// exponent 139 is 6 · 2^12.
 const PLAIN_EXPONENT: u8 = 140;
 /// The maximum length of a piece in bytes. It fits into the cache of a core, so a piece is examined while
 /// it is still cached.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::source::sources_section;
-use crate::{Group, Rule, rules};
+use crate::{AutomaticFix, Group, Rule, rules};
 
 /// Returns the page of a rule (by code) or of a group of rules, as Markdown; `None` for another topic.
 ///
@@ -106,15 +106,16 @@ pub fn rule_page(rule: &Rule) -> String {
     let automatic = automatic.map_or_else(
         || "`ggmill check --fix` does not fix this.".to_owned(),
         |automatic| {
-            let condition = if automatic.starts_with("rewrites the file") {
+            let condition = if matches!(automatic, AutomaticFix::Rewrite(_)) {
                 " `check --fix` does not rewrite shards of a split model, files with trailing data, or files \
                  that have nonzero bytes in the gap between two tensors, beyond the alignment \
                  padding (GG1013)."
             } else {
                 ""
             };
+            let effect = automatic.effect();
             format!(
-                "`ggmill check --fix` {automatic}. This is safe: it neither changes tensor data nor \
+                "`ggmill check --fix` {effect}. This is safe: it neither changes tensor data nor \
                  discards anything that a reader uses.{condition}"
             )
         },

@@ -10,6 +10,7 @@ mod report;
 mod rule;
 mod rules;
 mod source;
+mod subject;
 
 #[cfg(feature = "examine")]
 pub use data::examine;
@@ -19,10 +20,11 @@ pub use explain::{explain, near, near_keys, rule_page, rules_about, rules_index,
 pub use input::{CheckedPlans, check_plans};
 pub use input::{Input, check_templates};
 pub use options::{Options, Profile, ProfileError, Selector, SelectorError};
-pub use report::{Diagnostic, Fix, FixValue, OwnedSubject, ProposedFix, Report};
-pub use rule::{Authority, Group, Rule, Severity};
+pub use report::{Diagnostic, Fix, FixValue, ProposedFix, Report};
+pub use rule::{Authority, AutomaticFix, Group, Rule, Severity};
 pub use rules::{
     RuleSet, check, check_files, check_set, concerns_text, meant_key, name_fault, rules,
     template_fault, unreadable,
 };
 pub use source::{Force, Source, StatedBy};
+pub use subject::OwnedSubject;

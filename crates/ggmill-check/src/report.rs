@@ -5,29 +5,8 @@ use std::fmt;
 
 use ggmill_core::{Entry, Error, RawStr, Subject, Tensor, ValueType, printable};
 
+use crate::subject::{Names, OwnedSubject};
 use crate::{Authority, Options, Profile, Rule, Severity};
-
-/// The subject of a finding.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum OwnedSubject {
-    /// The file as a whole.
-    File,
-    /// The metadata entry with this key, escaped.
-    Key(String),
-    /// The tensor with this name, escaped.
-    Tensor(String),
-}
-
-impl fmt::Display for OwnedSubject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File => f.write_str("file"),
-            Self::Key(key) => write!(f, "key {key}"),
-            Self::Tensor(name) => write!(f, "tensor {name}"),
-        }
-    }
-}
 
 /// A finding.
 #[derive(Clone, Debug)]
@@ -206,6 +185,7 @@ pub(crate) struct Findings<'a> {
     options: &'a Options,
     /// One report for each shard, or one for a single file.
     reports: Vec<Report>,
+    names: Names,
     /// The index of the shard that is being checked.
     shard: usize,
 }
@@ -213,7 +193,7 @@ pub(crate) struct Findings<'a> {
 impl<'a> Findings<'a> {
     pub(crate) fn new(options: &'a Options, shards: usize) -> Self {
         let report = Report { strict: options.profile == Profile::Spec, ..Report::default() };
-        Self { options, reports: vec![report; shards], shard: 0 }
+        Self { options, reports: vec![report; shards], names: Names::default(), shard: 0 }
     }
 
     /// Sets the shard that is checked next.
@@ -261,11 +241,7 @@ impl<'a> Findings<'a> {
         if *count > self.options.findings_per_rule as u64 {
             return;
         }
-        let subject = match place.subject {
-            Some(Subject::Key(key)) => OwnedSubject::Key(shown(key)),
-            Some(Subject::Tensor(name)) => OwnedSubject::Tensor(shown(name)),
-            _ => OwnedSubject::File,
-        };
+        let subject = self.names.owned(place.subject);
         let (message, fix) = message();
         let severity = self.options.severity(rule);
         diagnostics.push(Diagnostic {

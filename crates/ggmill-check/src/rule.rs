@@ -151,8 +151,27 @@ pub struct Rule {
     pub remedy: &'static str,
     /// The example of the page in its fixed form.
     pub fixed: &'static str,
-    /// The effect of the automatic fix, in the third person; `None` without one.
-    pub automatic: Option<&'static str>,
+    /// The automatic fix; `None` without one.
+    pub automatic: Option<AutomaticFix>,
+}
+
+/// The effect of the automatic fix of a rule, in the third person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AutomaticFix {
+    /// Edits the metadata.
+    Edit(&'static str),
+    /// Rewrites the file.
+    Rewrite(&'static str),
+}
+
+impl AutomaticFix {
+    /// Returns the effect in words, in the third person.
+    pub fn effect(self) -> &'static str {
+        match self {
+            Self::Edit(effect) | Self::Rewrite(effect) => effect,
+        }
+    }
 }
 
 impl Rule {
@@ -160,18 +179,20 @@ impl Rule {
     pub(crate) fn help(&self, fixable: bool) -> Cow<'static, str> {
         match self.automatic.filter(|_| fixable) {
             Some(automatic) => {
-                Cow::Owned(format!("{} `ggmill check --fix` {automatic}.", self.remedy))
+                let effect = automatic.effect();
+                Cow::Owned(format!("{} `ggmill check --fix` {effect}.", self.remedy))
             }
             None => Cow::Borrowed(self.remedy),
         }
     }
 }
 
-/// Declares the rules of a group as statics, and the table `RULES` of them.
+/// Declares the rules of a group as statics, and the table `RULES` of them. The effect of an automatic
+/// fix follows `automatic`, or `rewrite` if the fix rewrites the file.
 macro_rules! rules {
     ($group:ident; $($name:ident = $code:literal $severity:ident $authority:ident {
         summary: $summary:expr, clause: $clause:expr, why: $why:expr, remedy: $remedy:expr,
-        fixed: $fixed:expr $(, automatic: $automatic:expr)? $(,)?
+        fixed: $fixed:expr $(, automatic: $automatic:expr)? $(, rewrite: $rewrite:expr)? $(,)?
     })*) => {
         $(static $name: $crate::Rule = $crate::Rule {
             code: $code,
@@ -183,20 +204,20 @@ macro_rules! rules {
             why: $why,
             remedy: $remedy,
             fixed: $fixed,
-            automatic: $crate::rule::optional!($($automatic)?),
+            automatic: $crate::rule::automatic!($(Edit $automatic)? $(Rewrite $rewrite)?),
         };)*
         pub(super) const RULES: &[&$crate::Rule] = &[$(&$name),*];
     };
 }
 pub(crate) use rules;
 
-/// Expands to the text as an `Option`.
-macro_rules! optional {
+/// Expands to the automatic fix of a rule, if it has one.
+macro_rules! automatic {
     () => {
         None
     };
-    ($text:expr) => {
-        Some($text)
+    ($kind:ident $effect:expr) => {
+        Some($crate::AutomaticFix::$kind($effect))
     };
 }
-pub(crate) use optional;
+pub(crate) use automatic;

@@ -375,12 +375,12 @@ fn tensors(
         let made = tensor(assigned, weights, target)
             .and_then(|tensor| blocks.take(assigned, tensor))
             .map_err(|error| with_file(error.tensor(&assigned.spec.name), assigned, weights))?;
-        let place = match assigned.source {
+        let group = match assigned.source {
             Some(source) if source.first => &mut first,
             Some(source) if source.last => &mut last,
             _ => &mut tensors,
         };
-        place.extend(made);
+        group.extend(made);
     }
     let (others, wide) = blocks.followed_by(tensors);
     first.extend(others);

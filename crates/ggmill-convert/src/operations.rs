@@ -20,7 +20,7 @@ pub(crate) fn apply_with<T>(
         return apply_in_order(&source.operations, tensors, one);
     }
     let mut tensors = tensors.into_iter();
-    let part = |part: &ggmill_arch::Part| {
+    let part = |part: &ggmill_arch::SourcePart| {
         apply_in_order(&part.operations, tensors.by_ref().take(part.names).collect(), one)
     };
     let parts = source.parts.iter().map(part).collect::<Result<_>>()?;

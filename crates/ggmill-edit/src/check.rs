@@ -84,25 +84,25 @@ pub fn edit_findings(editor: &Editor, plan: &EditPlan) -> Result<EditFindings> {
     };
     let options = Options::default().with_findings_per_rule(MAX_FINDINGS);
     let told = |diagnostic: &Diagnostic| {
-        (diagnostic.rule.code, diagnostic.subject.to_string(), diagnostic.message.clone())
+        (diagnostic.rule.code, diagnostic.subject.clone(), diagnostic.message.clone())
     };
     let before = check(&Input::new(before), &options);
     let known: HashSet<_> = before.diagnostics().iter().map(told).collect();
     // A different error of the same rule about the same key is not a new error.
-    let fault = |diagnostic: &Diagnostic| (diagnostic.rule.code, diagnostic.subject.to_string());
+    let fault = |diagnostic: &Diagnostic| (diagnostic.rule.code, diagnostic.subject.clone());
     let faults: HashSet<_> = before
         .diagnostics()
         .iter()
         .filter(|found| found.severity == Severity::Error)
         .map(fault)
         .collect();
-    let touched: HashSet<String> = edited
+    let touched: HashSet<OwnedSubject> = edited
         .changes()
         .iter()
-        .map(|change| OwnedSubject::Key(format!("{:?}", RawStr::new(&change.key))).to_string())
+        .map(|change| OwnedSubject::Key(change.key.as_slice().into()))
         .collect();
     let is_told = |diagnostic: &&Diagnostic| {
-        let is_touched = touched.contains(&diagnostic.subject.to_string());
+        let is_touched = touched.contains(&diagnostic.subject);
         let is_new = !known.contains(&told(diagnostic));
         let is_misspelled = matches!(&diagnostic.fix, Some(Fix::Rename { from, .. })
             if findings.misspelled.iter().any(|misspelled| misspelled.key == *from));

@@ -41,18 +41,18 @@ impl Buffer {
         let (last, before) = self.free.split_last().ok_or_else(too_large)?;
         // Of ranges of equal size, ggml takes the last.
         let fitting = before.iter().enumerate().rev().filter(|(_, free)| free.size >= size);
-        let place = match fitting.min_by_key(|(_, free)| free.size) {
-            Some((place, _)) => place,
+        let index = match fitting.min_by_key(|(_, free)| free.size) {
+            Some((index, _)) => index,
             None if last.size >= size => before.len(),
             None => return Err(too_large()),
         };
-        let free = self.free.get_mut(place).ok_or_else(too_large)?;
+        let free = self.free.get_mut(index).ok_or_else(too_large)?;
         let offset = free.offset;
         let end = sum(offset, size)?;
         free.offset = end;
         free.size = free.size.saturating_sub(size);
         if free.size == 0 {
-            self.free.remove(place);
+            self.free.remove(index);
         }
         self.length = self.length.max(end);
         Ok(offset)
@@ -64,20 +64,20 @@ impl Buffer {
     fn free(&mut self, offset: u64, size: u64) -> Result<()> {
         let end = sum(offset, size)?;
         let is_adjacent = |free: &Free| free.end() == offset || end == free.offset;
-        let Some(place) = self.free.iter().position(is_adjacent) else {
+        let Some(index) = self.free.iter().position(is_adjacent) else {
             // After empty ranges offsets can be out of order; ggml inserts before the first range whose
             // offset is not less.
-            let place = self.free.iter().position(|free| free.offset >= offset);
-            self.free.insert(place.unwrap_or(self.free.len()), Free { offset, size });
+            let index = self.free.iter().position(|free| free.offset >= offset);
+            self.free.insert(index.unwrap_or(self.free.len()), Free { offset, size });
             return Ok(());
         };
-        let free = self.free.get_mut(place).ok_or_else(too_large)?;
+        let free = self.free.get_mut(index).ok_or_else(too_large)?;
         let follows = free.end() == offset;
         free.size = sum(free.size, size)?;
-        let mut first = place;
+        let mut first = index;
         if !follows {
             free.offset = offset;
-            let Some(before) = place.checked_sub(1) else { return Ok(()) };
+            let Some(before) = index.checked_sub(1) else { return Ok(()) };
             first = before;
         }
         let second = first.saturating_add(1);

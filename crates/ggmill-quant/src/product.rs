@@ -339,8 +339,8 @@ impl Product<'_> {
                 let pass = start..columns.end.min(start + COLUMNS_PER_PASS);
                 let of_left = pass.start - columns.start..pass.end - columns.start;
                 // The offset of the panel's first column of this pass.
-                let place = first * panels.columns + pass.start * PANEL_ROWS;
-                let panel = &panels.values[place..][..pass.len() * PANEL_ROWS];
+                let offset = first * panels.columns + pass.start * PANEL_ROWS;
+                let panel = &panels.values[offset..][..pass.len() * PANEL_ROWS];
                 let (panel, _) = panel.as_chunks::<PANEL_ROWS>();
                 for top in (0..left.count).step_by(HIGH) {
                     let last = left.count - 1;

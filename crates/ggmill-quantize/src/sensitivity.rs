@@ -39,8 +39,8 @@ impl Sensitivities {
     ///
     /// # Errors
     ///
-    /// If it is not a plan, has no sensitivities, or one is not a type and a finite number of at
-    /// least 0.
+    /// Fails for a document that is not a plan, or has no sensitivities, and for a sensitivity that is not
+    /// a type and a finite number of at least 0.
     pub fn parse(json: &[u8]) -> Result<Self> {
         let wrong = |error: PlanDocumentError| match &error {
             PlanDocumentError::Sensitivity { tensor } => {

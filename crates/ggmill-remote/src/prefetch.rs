@@ -181,8 +181,8 @@ impl State {
     /// Returns the range to request for a read and the announced reads after it, or `None` if none are
     /// announced.
     fn window(&self, offset: u64, end: u64) -> Option<Range<u64>> {
-        let place = self.announced.partition_point(|range| range.end <= offset);
-        let run = self.announced.get(place).filter(|run| run.start < end)?;
+        let index = self.announced.partition_point(|range| range.end <= offset);
+        let run = self.announced.get(index).filter(|run| run.start < end)?;
         // A multiple of the length of this read, so that reads of that length do not cross the end.
         let len = end.saturating_sub(offset).max(1);
         let size = WINDOW.saturating_sub(WINDOW.checked_rem(len).unwrap_or_default()).max(len);

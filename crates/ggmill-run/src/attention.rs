@@ -3,7 +3,7 @@
 
 use core::ops::Range;
 
-use ggmill_arch::graph::{Attention, Buckets, Extent, Pick};
+use ggmill_arch::graph::{Attention, Buckets, Extent, TokenSelection};
 use ggmill_quant::{Isa, Panels, Rows, functions};
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 
@@ -426,7 +426,7 @@ impl<'a> Biases<'a> {
 }
 
 /// Returns the number of tokens per picked run.
-pub(crate) fn run_length(options: Pick) -> usize {
+pub(crate) fn run_length(options: TokenSelection) -> usize {
     usize::try_from(options.block.max(1)).unwrap_or(usize::MAX)
 }
 
@@ -442,7 +442,7 @@ pub(crate) struct Indexer<'a> {
 /// ascending order.
 pub(crate) fn pick(
     isa: Isa,
-    options: Pick,
+    options: TokenSelection,
     operands: &Indexer<'_>,
     texts: &[Range<usize>],
 ) -> Result<Vec<u32>> {
@@ -481,7 +481,7 @@ pub(crate) fn pick(
 /// Picks runs of a text.
 struct PickTask<'a> {
     isa: Isa,
-    options: Pick,
+    options: TokenSelection,
     operands: &'a Indexer<'a>,
     keys: &'a Panels,
     heads: usize,
@@ -541,7 +541,7 @@ impl PickTask<'_> {
     /// of its best token. Ties prefer the first run, and NaN comes last. If only complete runs have keys,
     /// the incomplete run that contains the token is added.
     fn choose(&self, scores: &[f32], token: usize, out: &mut [u32]) {
-        let Pick { whole, .. } = self.options;
+        let TokenSelection { whole, .. } = self.options;
         let run = run_length(self.options);
         let best: Vec<f32> = scores[..self.keys_for(token + 1)]
             .chunks(if whole { 1 } else { run })

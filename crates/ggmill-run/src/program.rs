@@ -232,7 +232,7 @@ impl<'m> Program<'m> {
             // Temporary buffers: packed keys and values of attention, results of a recurrence in
             // head-major order, operands and results of experts in expert order, and of one head.
             let temporary: u64 = match node.operation {
-                Operation::Pick(_) => packed_elements(nodes[node.inputs[1]].extent),
+                Operation::SelectTokens(_) => packed_elements(nodes[node.inputs[1]].extent),
                 Operation::Attention(ref attention) => {
                     let both = node.inputs[1..3].iter();
                     let both: u64 = both.map(|&input| packed_elements(nodes[input].extent)).sum();
@@ -278,7 +278,7 @@ impl<'m> Program<'m> {
         let tokens = texts.saturating_mul(longest);
         // An indexer has the scores of a head, their sum over heads, and the sorted indices.
         let has_picks = self.graph.nodes().iter().any(|node| match &node.operation {
-            Operation::Pick(_) => true,
+            Operation::SelectTokens(_) => true,
             // The scores of runs, the scores of tokens, and both concatenated for the softmax.
             Operation::Attention(attention) => attention.run > 0,
             _ => false,

@@ -107,10 +107,10 @@ impl Program<'_> {
         if all_finite {
             return Ok(());
         }
-        let place = values.iter().position(|value| !value.is_finite()).unwrap_or(0);
-        let row = first + place / self.row_len(weight).max(1);
+        let index = values.iter().position(|value| !value.is_finite()).unwrap_or(0);
+        let row = first + index / self.row_len(weight).max(1);
         let name = &self.graph.weights()[weight].name;
-        let value = values[place];
+        let value = values[index];
         let message = format!("tensor {name:?}, row {row}: {value}, expected a finite number");
         Err(Error::new(ErrorKind::NotFinite, message))
     }

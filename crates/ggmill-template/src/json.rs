@@ -1,9 +1,8 @@
 //! JSON with ordered keys, because templates can output their order.
 
-use std::cell::Cell;
-use std::fmt;
+use std::collections::HashMap;
 
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use ggmill_text::{JsonValue, read_json_as};
 
 use crate::error::{Error, ErrorKind};
 
@@ -39,8 +38,7 @@ impl Json {
     /// ```
     pub fn parse(text: &str) -> Result<Self, Error> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
-        let left = Cell::new(MAX_MEMORY);
-        let read = Reader { left: &left }.deserialize(&mut deserializer);
+        let read = read_json_as(&mut deserializer, MAX_MEMORY);
         read.and_then(|read| deserializer.end().map(|()| read)).map_err(|error| {
             Error::new(ErrorKind::Conversation, format!("not valid JSON: {error}"))
         })
@@ -95,86 +93,62 @@ impl From<bool> for Json {
 /// Memory of a document in bytes, approximately: a few bytes of text can take a hundred as a value.
 const MAX_MEMORY: usize = 256 << 20;
 
-/// Reads a value, so that serde's traits are not part of the interface.
-#[derive(Clone, Copy)]
-struct Reader<'a> {
-    /// The remaining bytes of memory.
-    left: &'a Cell<usize>,
+/// The entries of a [`Json::Object`] that is being read.
+#[derive(Debug, Default)]
+pub struct JsonEntries {
+    entries: Vec<(String, Json)>,
+    positions: HashMap<String, usize>,
 }
 
-impl Reader<'_> {
-    fn take<E: serde::de::Error>(self, bytes: usize) -> Result<(), E> {
-        let left = self.left.get().checked_sub(bytes);
-        self.left.set(left.ok_or_else(|| E::custom("the document needs too much memory"))?);
+impl JsonValue for Json {
+    type Object = JsonEntries;
+
+    // A list that grows has room for four entries at first, and a set of names for as many.
+    const FIRST_ENTRY: usize = 6 * size_of::<(String, Self)>();
+    const ENTRY: usize = 4 * size_of::<(String, Self)>();
+    const KEYS: usize = 2;
+
+    fn null() -> Self {
+        Self::Null
+    }
+
+    fn bool(value: bool) -> Self {
+        Self::Bool(value)
+    }
+
+    fn integer(value: i128) -> Self {
+        Self::Int(value)
+    }
+
+    fn float(value: f64) -> Self {
+        Self::Float(value)
+    }
+
+    fn string(value: String) -> Self {
+        Self::String(value)
+    }
+
+    fn array(elements: Vec<Self>) -> Self {
+        Self::Array(elements)
+    }
+
+    fn object(object: JsonEntries) -> Self {
+        Self::Object(object.entries)
+    }
+
+    fn insert<E: serde::de::Error>(
+        object: &mut JsonEntries,
+        key: String,
+        value: Self,
+    ) -> Result<(), E> {
+        let JsonEntries { entries, positions } = object;
+        if let Some((_, old)) = positions.get(&key).and_then(|&position| entries.get_mut(position))
+        {
+            *old = value;
+        } else {
+            positions.insert(key.clone(), entries.len());
+            entries.push((key, value));
+        }
         Ok(())
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Reader<'_> {
-    type Value = Json;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Reader<'_> {
-    type Value = Json;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Json, E> {
-        Ok(Json::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
-        Ok(Json::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
-        Ok(Json::Int(value.into()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
-        Ok(Json::Int(value.into()))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
-        Ok(Json::Float(value))
-    }
-
-    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Json, E> {
-        self.take(value.len())?;
-        Ok(Json::String(value.to_owned()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
-        let mut out = Vec::new();
-        while let Some(item) = items.next_element_seed(self)? {
-            self.take(2 * size_of::<Json>())?;
-            out.push(item);
-        }
-        Ok(Json::Array(out))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Json, A::Error> {
-        let mut out: Vec<(String, Json)> = Vec::new();
-        let mut places = std::collections::HashMap::new();
-        while let Some(name) = entries.next_key::<String>()? {
-            // The first entry makes room for several.
-            let count = if out.is_empty() { 6 } else { 4 };
-            self.take(count * size_of::<(String, Json)>() + 2 * name.len())?;
-            let value = entries.next_value_seed(self)?;
-            let known = places.get(&name).and_then(|place: &usize| out.get_mut(*place));
-            if let Some((_, old)) = known {
-                *old = value;
-            } else {
-                places.insert(name.clone(), out.len());
-                out.push((name, value));
-            }
-        }
-        Ok(Json::Object(out))
     }
 }

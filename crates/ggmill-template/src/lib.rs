@@ -24,7 +24,7 @@ pub use error::{Error, ErrorKind};
 #[cfg(feature = "tokens")]
 pub use examine::{Aspect, Observation, examine};
 pub use file::{ModelTemplate, TemplateFile, choose_template, model_templates};
-pub use json::Json;
+pub use json::{Json, JsonEntries};
 pub use meter::Limits;
 pub use moment::Moment;
 pub use template::{Feature, RenderOptions, Rendered, Segment, Template};

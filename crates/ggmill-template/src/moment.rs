@@ -93,10 +93,10 @@ impl Moment {
         let mut chars = format.chars();
         let mut out = String::new();
         loop {
-            let place = format.len() - chars.as_str().len();
+            let position = format.len() - chars.as_str().len();
             let Some(c) = chars.next() else { break };
             if c != '%' {
-                emit(place, c.encode_utf8(&mut [0; 4]));
+                emit(position, c.encode_utf8(&mut [0; 4]));
                 continue;
             }
             let rest = chars.clone();
@@ -104,9 +104,9 @@ impl Moment {
             let pad = if bare { chars.next() } else { None };
             out.clear();
             if chars.next().is_some_and(|code| self.write(code, pad, &mut out)) {
-                emit(place, &out);
+                emit(position, &out);
             } else {
-                emit(place, "%");
+                emit(position, "%");
                 chars = rest;
             }
         }

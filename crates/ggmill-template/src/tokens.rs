@@ -71,12 +71,12 @@ impl Rendered {
             if !is_special || !is_text || covers(&trusted, &range) {
                 continue;
             }
-            let place = self.segments().iter().find(|segment| {
+            let message = self.segments().iter().find(|segment| {
                 segment.range.start < range.end
                     && range.start < segment.range.end
                     && self.field(segment).is_some_and(|field| !field.is_role)
             });
-            let path = place.and_then(|segment| self.field(segment));
+            let path = message.and_then(|segment| self.field(segment));
             let path = path.map(|field| field.path.clone()).unwrap_or_default();
             tokens.refused.push(Refused { id: piece.id, range, path });
         }

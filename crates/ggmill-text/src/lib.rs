@@ -9,4 +9,4 @@ mod value;
 
 pub use glob::{Glob, GlobError};
 pub use json::LosslessStr;
-pub use value::{read_json, two_values};
+pub use value::{JsonValue, read_json, read_json_as, two_values};

@@ -140,8 +140,9 @@ impl Tokenizer {
 
     /// Appends the token IDs of a text.
     ///
-    /// Fails if the text has 2 GiB or more, if it has many more overlapping special tokens than
-    /// bytes, or if the file has no tokenizer.
+    /// Fails if the text has 2 GiB or more, if the vocabulary takes more steps for the text than any in
+    /// use, if the text has many more overlapping special tokens than bytes, or if the file has no
+    /// tokenizer. Tokens that were appended before the failure remain.
     pub fn encode(
         &self,
         text: impl AsRef<[u8]>,

@@ -99,7 +99,8 @@ fn location(path: &Path) -> Option<ggmill_remote::Location> {
 }
 
 /// Adds a path to `files`, or for a directory the files in it and its subdirectories that `wanted`
-/// accepts, in order of their names. Adds directories that cannot be read to `unreadable`. Symbolic
+/// accepts, in order of their names. Adds directories that cannot be read, and those at a depth that is
+/// not searched, to `unreadable`. Symbolic
 /// links to directories are not followed, because they can form a cycle.
 pub fn walk(
     path: &Path,
@@ -129,11 +130,14 @@ fn walk_directory(
     for entry in entries {
         let path = entry.path();
         let is_directory = entry.file_type()?.is_dir();
-        if is_directory && depth > 0 {
+        if is_directory && depth == 0 {
+            let message = format!("not searched: it is more than {MAX_DEPTH} directories deep");
+            unreadable.push((path, io::Error::other(message)));
+        } else if is_directory {
             if let Err(error) = walk_directory(&path, depth - 1, wanted, files, unreadable) {
                 unreadable.push((path, error));
             }
-        } else if !is_directory && wanted(&path) {
+        } else if wanted(&path) {
             files.push(path);
         }
     }
@@ -162,5 +166,27 @@ fn repository_hint(path: &Path) -> Option<Hint> {
             Some(Hint::Repository(id.to_owned()))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_that_are_not_searched_are_reported() {
+        let directory = tempfile::tempdir().unwrap();
+        let deepest = |depth: usize| {
+            let names = std::iter::repeat_n("d", depth);
+            names.fold(directory.path().to_owned(), |path, name| path.join(name))
+        };
+        fs::create_dir_all(deepest(MAX_DEPTH + 1)).unwrap();
+        for depth in [0, MAX_DEPTH, MAX_DEPTH + 1] {
+            fs::write(deepest(depth).join("m.gguf"), "").unwrap();
+        }
+        let (files, errors) = find_files(&[directory.path().to_owned()], &is_gguf_name, ".gguf");
+        assert_eq!(files, [MAX_DEPTH, 0].map(|depth| deepest(depth).join("m.gguf")));
+        let paths: Vec<_> = errors.iter().map(|error| error.path().map(Path::to_owned)).collect();
+        assert_eq!(paths, [Some(deepest(MAX_DEPTH + 1))]);
     }
 }

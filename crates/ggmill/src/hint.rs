@@ -312,12 +312,9 @@ impl fmt::Display for Hint {
                 return write!(f, "did you mean {meant}={ggml_type}?");
             }
             Self::PruneFirst => "remove the layers first, then quantize the file that remains",
-            Self::NameSize => {
-                "a target size or a number of bits per weight says how large the \
-                               result may be"
-            }
+            Self::NameSize => "set a target size, or a number of bits per weight",
             Self::PlanWithSensitivities => {
-                "the plan of a choice by measured sensitivities contains them"
+                "a plan whose types were chosen by measured sensitivities contains them"
             }
             Self::NamePreTokenizer => "name the pre-tokenizer, or omit the vocabulary",
             Self::OtherPreTokenizer => "tokenize with a different pre-tokenizer",
@@ -325,7 +322,7 @@ impl fmt::Display for Hint {
             Self::OmitVocabulary => "omit the vocabulary",
             Self::VocabularyOnly => "convert only the vocabulary",
             Self::NoVocabulary => "the file has no vocabulary, or an incomplete one",
-            Self::DescribeArchitecture => "add a description of your own",
+            Self::DescribeArchitecture => "add a description of the architecture",
             Self::DescribeThis => "add a description of it",
             Self::DraftDescription { nearest, .. } => {
                 let nearest = RawStr::from(&**nearest);
@@ -339,7 +336,7 @@ impl fmt::Display for Hint {
                     "add a description with a graph; the most similar name is {near}"
                 );
             }
-            Self::NotSupported { .. } => "leave the option out",
+            Self::NotSupported { .. } => "omit the option",
             Self::OnlyAdapters => "a base applies only to adapters",
             Self::OnlyDrafts => "a target applies only to draft models",
             Self::OmitTokenizer => "omit the tokenizer",
@@ -391,7 +388,7 @@ impl fmt::Display for Hint {
             }
             Self::LargerChunks => "use larger chunks",
             Self::MoreMemory => "allow more memory, or use smaller chunks",
-            Self::SourceVectors => "run it over made-up or recorded vectors",
+            Self::SourceVectors => "run it over generated or recorded vectors",
             Self::DecoderStart => {
                 "add the key decoder_start_token_id of the architecture; the ID is that in the \
                  config.json of the checkpoint (0 for T5)"
@@ -419,12 +416,12 @@ impl fmt::Display for Hint {
             }
             Self::NewIndex => "write a new index",
             Self::UpdateOrOverwrite => "update the index, or overwrite it",
-            Self::Ndjson => "a name that ends in .ndjson gives NDJSON",
+            Self::Ndjson => "choose a name that ends in .ndjson to write NDJSON",
             Self::CompareEmbeddings => {
                 "the comparison with another model gives the cosine of the embeddings"
             }
             Self::ChunkSize(tokens) => {
-                return write!(f, "chunks of {tokens} tokens continue it");
+                return write!(f, "continue with chunks of {tokens} tokens");
             }
             Self::MergeImatrices => "write another file, and merge both",
             Self::SameMatrices(true) => {
@@ -443,7 +440,7 @@ impl fmt::Display for Hint {
                 return write!(f, "did you mean {:?}?", RawStr::from(&**meant));
             }
             Self::OneShard => "name only one shard: the others are found by its name",
-            Self::KeepShards => "without deleting the shards they are concatenated anyway",
+            Self::KeepShards => "merge without deleting the shards to concatenate them anyway",
             Self::NothingDeleted => "no shard was deleted",
             Self::ShardsRemain { remaining, count } => {
                 return write!(f, "the file was written; {remaining} of {count} shards remain");

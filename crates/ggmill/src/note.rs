@@ -149,6 +149,11 @@ impl Note {
         }
     }
 
+    /// Returns the note for a file of which an edit in place was interrupted; `None` for other files.
+    pub fn interrupted(path: &Path) -> Option<Self> {
+        ggmill_io::pending_journal(path).map(|_| Self::Interrupted(path.to_owned()))
+    }
+
     /// Returns `true` for a note about something probably unintended.
     pub fn is_warning(&self) -> bool {
         matches!(

@@ -31,7 +31,7 @@ export function checkView({ pending }: Page): View {
   };
 }
 
-function report({ path, errors, warnings, notes, findings, untold }: CheckedFile, isNamed: boolean): HTMLElement {
+function report({ path, errors, warnings, notes, findings, unlisted }: CheckedFile, isNamed: boolean): HTMLElement {
   const total = `${plural(errors, "error")}, ${plural(warnings, "warning")}, ${plural(notes, "note")}`;
   return el(
     "div",
@@ -39,8 +39,8 @@ function report({ path, errors, warnings, notes, findings, untold }: CheckedFile
     isNamed && el("h2", {}, visible(path)),
     el("p", { role: "status", class: "total" }, errors + warnings + notes === 0 ? "No findings in the header." : total),
     el("ul", { class: "findings" }, ...findings.map(item)),
-    untold.length > 0 &&
-      el("p", { class: "muted" }, `More of: ${untold.map(({ code, count: more }) => `${code} (${count(more)})`).join(", ")}`),
+    unlisted.length > 0 &&
+      el("p", { class: "muted" }, `More of: ${unlisted.map(({ code, count: more }) => `${code} (${count(more)})`).join(", ")}`),
     el("p", { class: "muted" }, "Weights are not checked, and chat templates are not rendered: ggmill check --data --profile run does both."),
   );
 }

@@ -10,8 +10,8 @@ use std::fs;
 use std::path::Path;
 
 use super::paths::{Paths, paths};
-use super::tokens::tokens;
 use crate::process::{Done, root};
+use crate::rust::Source;
 use crate::sources::sources;
 
 /// Modules that depend on each other on purpose, and why.
@@ -107,11 +107,10 @@ impl Tree {
             if module.last().is_some_and(|last| ["mod", "lib", "main"].contains(&last.as_str())) {
                 module.pop();
             }
-            let text = fs::read_to_string(&path)
-                .map_err(|error| format!("{}: {error}", path.display()))?;
             let shown =
                 path.strip_prefix(root()).unwrap_or(&path).to_string_lossy().replace('\\', "/");
-            tree.files.insert(module, (shown, paths(&tokens(&text))));
+            let tokens = Source::read(&path)?.tokens();
+            tree.files.insert(module, (shown, paths(&tokens)));
         }
         Ok(tree)
     }
@@ -230,7 +229,10 @@ mod tests {
                         .filter(|part| *part != "mod" && *part != "lib")
                         .map(str::to_owned)
                         .collect();
-                    (module, ((*name).to_owned(), paths(&tokens(source))))
+                    (
+                        module,
+                        ((*name).to_owned(), paths(&Source::parse(name, source).unwrap().tokens())),
+                    )
                 })
                 .collect(),
         };

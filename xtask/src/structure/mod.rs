@@ -5,7 +5,6 @@ mod cycles;
 mod documents;
 mod paths;
 mod surface;
-mod tokens;
 mod unsafe_code;
 
 use crate::process::Done;

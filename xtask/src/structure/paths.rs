@@ -1,6 +1,6 @@
 //! The paths in a file: in `use` declarations and in code.
 
-use super::tokens::Token;
+use crate::rust::Token;
 
 /// An item that a `use` imports.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,15 +155,17 @@ fn parts(tokens: &[Token]) -> Vec<&[Token]> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tokens::tokens;
     use super::*;
+    use crate::rust::Source;
 
     #[test]
     fn trees_come_apart() {
-        let found = paths(&tokens(
+        let source = Source::parse(
+            "a.rs",
             "pub(crate) use crate::a::{self, b::{C as D, E}, f::*};\nuse super::g;\nfn h() { \
              i::j::<u8>(); pub_use; k::<L>() }",
-        ));
+        );
+        let found = paths(&source.unwrap().tokens());
         let uses: Vec<_> = found
             .uses
             .iter()

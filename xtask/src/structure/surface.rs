@@ -5,13 +5,12 @@
 //! under another name escape it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 
 use serde_json::Value;
 
 use super::paths::{Paths, paths};
-use super::tokens::{Token, tokens};
 use crate::process::{Done, metadata, root};
+use crate::rust::{Source, Token};
 use crate::sources::sources;
 
 /// Foreign items that public signatures may name: a new major version of their crate is one of
@@ -60,6 +59,7 @@ const OPEN: &[(&str, &str)] = &[
     ("ggmill-pipeline", "Decode"),
     ("ggmill-pipeline", "Pretrained"),
     ("ggmill-pipeline", "SideFiles"),
+    ("ggmill-text", "JsonValue"),
 ];
 
 /// The public items of a crate.
@@ -95,9 +95,7 @@ pub(super) fn findings() -> Done<Vec<String>> {
             .collect();
         let mut surface = Surface::default();
         for path in sources(&root().join("crates").join(&name).join("src"))? {
-            let source = fs::read_to_string(&path)
-                .map_err(|error| format!("{}: {error}", path.display()))?;
-            surface.add(&tokens(&source), &foreign);
+            surface.add(&Source::read(&path)?.tokens(), &foreign);
         }
         findings.extend(surface.findings(&name));
     }
@@ -348,7 +346,8 @@ mod tests {
 
     fn surface(source: &str) -> Surface {
         let mut surface = Surface::default();
-        surface.add(&tokens(source), &["serde".to_owned(), "half".to_owned()].into());
+        let source = Source::parse("a.rs", source).unwrap();
+        surface.add(&source.tokens(), &["serde".to_owned(), "half".to_owned()].into());
         surface
     }
 

@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::tokens::all;
 use crate::process::{Done, root};
+use crate::rust::Source;
 
 /// The files and directories (with a slash) that may have it: those of published crates, then those
 /// of unpublished programs and tests.
@@ -36,9 +36,10 @@ pub(super) fn findings() -> Done<Vec<String>> {
     let mut using = Vec::new();
     for path in sources {
         let place = path.strip_prefix(root()).unwrap_or(&path);
-        let source = read(&path)?;
+        let place = place.to_string_lossy().replace('\\', "/");
+        let source = Source::read(&path)?;
         if uses(&source) {
-            using.push(place.to_string_lossy().replace('\\', "/"));
+            using.push(place);
         }
     }
     Ok(held(&using, &read(&root().join(DOCUMENT))?))
@@ -49,8 +50,8 @@ fn read(path: &Path) -> Done<String> {
 }
 
 /// Returns `true` if a source has the keyword in code.
-fn uses(source: &str) -> bool {
-    all(source).iter().any(|token| token.word() == Some("unsafe"))
+fn uses(source: &Source) -> bool {
+    source.all_tokens().iter().any(|token| token.word() == Some("unsafe"))
 }
 
 /// Compares the files that use it, and the text of the document, with the list.
@@ -96,6 +97,7 @@ mod tests {
 
     #[test]
     fn the_keyword_is_found_in_code_alone() {
+        let uses = |source: &str| uses(&Source::parse("a.rs", source).unwrap());
         assert!(uses("#[cfg(test)]\nmod tests {\n    fn f() { unsafe { g() } }\n}"));
         assert!(uses("unsafe impl Send for A {}"));
         assert!(!uses("// unsafe\n#![forbid(unsafe_code)]\nconst A: &str = \"unsafe\";"));

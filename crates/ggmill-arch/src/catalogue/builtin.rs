@@ -50,14 +50,14 @@ impl Parts for BuiltinParts {
     }
 
     fn part(&self, name: &str) -> Option<Result<RawPart>> {
-        let place = PARTS.binary_search_by_key(&name, |(part, _)| part).ok()?;
-        let (_, coded) = PARTS.get(place)?;
+        let index = PARTS.binary_search_by_key(&name, |(part, _)| part).ok()?;
+        let (_, coded) = PARTS.get(index)?;
         Some(Ok(RawPart::decode(&mut data::input(coded))))
     }
 
     fn program(&self, name: &str) -> Option<String> {
-        let place = PROGRAMS.binary_search_by_key(&name, |(program, _)| program).ok()?;
-        let (_, coded) = PROGRAMS.get(place)?;
+        let index = PROGRAMS.binary_search_by_key(&name, |(program, _)| program).ok()?;
+        let (_, coded) = PROGRAMS.get(index)?;
         Some(String::decode(&mut data::input(coded)))
     }
 }
@@ -161,8 +161,8 @@ impl Architecture {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn builtin_text(name: &str) -> Option<&'static str> {
-        let place = BUILTIN.iter().position(|builtin| builtin.name == name)?;
-        BUILTIN_TEXTS.get(place).copied()
+        let index = BUILTIN.iter().position(|builtin| builtin.name == name)?;
+        BUILTIN_TEXTS.get(index).copied()
     }
 
     /// Returns the names of all built-in descriptions.

@@ -122,16 +122,16 @@ struct RenameTemplate {
 }
 
 impl RenameTemplate {
-    fn understand(raw: &RawRename, known: &dyn Fn(&str) -> bool) -> Result<Self> {
+    fn from_raw(raw: &RawRename, is_declared: &dyn Fn(&str) -> bool) -> Result<Self> {
         let repeat = raw.r#for.as_deref().map(Loop::parse).transpose()?;
         if let Some(repeat) = &repeat {
-            repeat.check_names(known)?;
+            repeat.check_names(is_declared)?;
         }
         let variable = repeat.as_ref().map(|repeat| &*repeat.variable);
-        let known = |name: &str| known(name) || variable == Some(name);
+        let is_declared = |name: &str| is_declared(name) || variable == Some(name);
         let template = |text: &str| {
             let template = Template::parse(text)?;
-            template.check_variables(&known)?;
+            template.check_variables(&is_declared)?;
             Ok::<_, Error>(template)
         };
         let (place, find) = match (raw.find.strip_prefix('^'), raw.find.strip_prefix('*')) {
@@ -144,7 +144,7 @@ impl RenameTemplate {
             find: template(find)?,
             with: with.map(template).transpose()?,
             place,
-            when: optional(raw.when.as_ref(), "when", &known)?,
+            when: optional(raw.when.as_ref(), "when", &is_declared)?,
             repeat,
             always: raw.always,
         })
@@ -201,10 +201,10 @@ impl Numbered {
 }
 
 impl Ignored {
-    fn understand(
+    fn from_raw(
         pattern: &str,
         when: Option<&RawExpression>,
-        known: &dyn Fn(&str) -> bool,
+        is_declared: &dyn Fn(&str) -> bool,
     ) -> Result<Self> {
         let number = pattern.split_once('{').and_then(|(before, rest)| {
             let (variable, rest) = rest.split_once('}')?;
@@ -216,8 +216,8 @@ impl Ignored {
             None => pattern.to_owned(),
         };
         let variable = number.as_ref().map(|number| &*number.variable);
-        let known = |name: &str| known(name) || variable == Some(name);
-        let when = optional(when, "when", &known)?;
+        let is_declared = |name: &str| is_declared(name) || variable == Some(name);
+        let when = optional(when, "when", &is_declared)?;
         Ok(Self { glob: Glob::new(&pattern), number, when })
     }
 
@@ -249,27 +249,27 @@ pub(crate) struct NameRuleTemplates {
 }
 
 impl NameRuleTemplates {
-    pub(crate) fn understand(
+    pub(crate) fn from_raw(
         ignore: &[RawIgnore],
         only: &[String],
         zeros: &[String],
         renames: &[RawRename],
-        known: &dyn Fn(&str) -> bool,
+        is_declared: &dyn Fn(&str) -> bool,
     ) -> Result<Self> {
         let mut ignored = Vec::new();
         for ignore in ignore {
             match ignore {
                 RawIgnore::Pattern(pattern) => {
-                    ignored.push(Ignored::understand(pattern, None, known)?);
+                    ignored.push(Ignored::from_raw(pattern, None, is_declared)?);
                 }
                 RawIgnore::Table(table) => {
                     for name in &table.names {
-                        ignored.push(Ignored::understand(name, Some(&table.when), known)?);
+                        ignored.push(Ignored::from_raw(name, Some(&table.when), is_declared)?);
                     }
                 }
             }
         }
-        let renames = renames.iter().map(|raw| RenameTemplate::understand(raw, known));
+        let renames = renames.iter().map(|raw| RenameTemplate::from_raw(raw, is_declared));
         Ok(Self {
             ignore: ignored.into(),
             only: only.iter().map(|name| Glob::new(name)).collect(),

@@ -83,7 +83,8 @@ pub struct PieceRules {
 pub struct RankRules {
     /// The file name.
     pub file: String,
-    /// The special tokens after the ranks. `{0..9}` in a token is expanded to each of these numbers.
+    /// The special tokens after the ranks, after `{0..9}` in a description was expanded to the numbers from
+    /// 0 to 8.
     pub special: Vec<String>,
     /// The text of the reserved tokens that follow, unless `tokenizer_config.json` names them; `{id}`
     /// is replaced by the token ID.
@@ -216,10 +217,10 @@ pub(crate) struct KindTemplate {
 }
 
 impl VocabularyTemplate {
-    pub(crate) fn understand(
+    pub(crate) fn from_raw(
         architecture: &str,
         raw: &RawVocabulary,
-        known: &dyn Fn(&str) -> bool,
+        is_declared: &dyn Fn(&str) -> bool,
     ) -> Result<Self> {
         let lists = [raw.control.len(), raw.user_defined.len()];
         let ranks = raw.ranks.as_ref().map_or(0, |ranks| ranks.special.len());
@@ -229,12 +230,12 @@ impl VocabularyTemplate {
                 format!("{count} tokens in a list of the vocabulary, the limit is {MAX_ENTRIES}");
             return Err(Error::new(ErrorKind::Limit, message));
         }
-        let keys = |raw: &Ordered<RawKey>| keys(architecture, raw, known);
+        let keys = |raw: &Ordered<RawKey>| keys(architecture, raw, is_declared);
         let mut by_kind = Vec::new();
         for (kind, raw) in &raw.by_kind.0 {
             let kind: VocabularyKind = kind.parse()?;
             let of_kind = KindTemplate {
-                when: condition(raw.when.as_ref(), known)?,
+                when: condition(raw.when.as_ref(), is_declared)?,
                 tokenizer_classes: raw.tokenizer_classes.clone(),
                 keys_before: keys(&raw.keys_before)?,
                 keys: keys(&raw.keys)?,
@@ -243,7 +244,7 @@ impl VocabularyTemplate {
         }
         Ok(Self {
             spec: fixed(raw)?,
-            size: optional(raw.size.as_ref(), "size", known)?,
+            size: optional(raw.size.as_ref(), "size", is_declared)?,
             keys_before: keys(&raw.keys_before)?,
             keys: keys(&raw.keys)?,
             by_kind,
@@ -368,7 +369,7 @@ fn ranks(raw: &RawRanks) -> Result<RankRules> {
     })
 }
 
-/// Returns the numbers of `{0..9}` in a text, and the text before and after.
+/// Returns the first number of `{0..9}` in a text and the one after the last, and the text before and after.
 fn range(text: &str) -> Option<(u32, u32, &str, &str)> {
     let (before, rest) = text.split_once('{')?;
     let (numbers, after) = rest.split_once('}')?;
@@ -380,7 +381,7 @@ fn range(text: &str) -> Option<(u32, u32, &str, &str)> {
 fn keys(
     architecture: &str,
     raw: &Ordered<RawKey>,
-    known: &dyn Fn(&str) -> bool,
+    is_declared: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<KeyTemplate>> {
     if raw.0.len() > MAX_KEYS {
         let message = format!("{} keys in the vocabulary, the limit is {MAX_KEYS}", raw.0.len());
@@ -394,7 +395,7 @@ fn keys(
                 quoted(name)
             )));
         }
-        keys.push(KeyTemplate::understand(architecture, name, key, known)?);
+        keys.push(KeyTemplate::from_raw(architecture, name, key, is_declared)?);
     }
     Ok(keys)
 }

@@ -23,9 +23,9 @@ use crate::language::pattern::begins;
 use crate::language::program::Program;
 use crate::limits::{MAX_ENTRIES, MAX_KEYS, MAX_PARAMETERS, MAX_TEMPLATES};
 use crate::memory::MemoryTemplate;
-use crate::parameters::declared::{Declared, in_order_of_use, parameters};
+use crate::parameters::declared::{DeclarationOrder, in_order_of_use, parameters};
 use crate::parameters::key::{KeyTemplate, whole_key};
-use crate::parameters::{FilePlace, Parameter, ParameterOutline};
+use crate::parameters::{Parameter, ParameterKey, ParameterOutline};
 use crate::reference::role::Role;
 use crate::value::ParameterValue;
 
@@ -145,13 +145,13 @@ impl Architecture {
     /// Checks a parsed description.
     pub(crate) fn of_raw(mut raw: RawArchitecture, parts: &dyn Parts) -> Result<Self> {
         let name = raw.name.clone();
-        Self::understand(&mut raw, parts).map_err(|error| {
+        Self::from_raw(&mut raw, parts).map_err(|error| {
             let names = raw.parameters.0.iter().map(|(name, _)| name.as_str());
             error.with_nearest(names).within(&name)
         })
     }
 
-    fn understand(raw: &mut RawArchitecture, parts: &dyn Parts) -> Result<Self> {
+    fn from_raw(raw: &mut RawArchitecture, parts: &dyn Parts) -> Result<Self> {
         if raw.schema != SCHEMA {
             return Err(Error::description(format!(
                 "schema is {}, expected {SCHEMA:?}",
@@ -169,19 +169,19 @@ impl Architecture {
         }
         raw.include_parts(parts)?;
         raw.check_counts()?;
-        let places = Declared::of(&raw.parameters);
+        let places = DeclarationOrder::of(&raw.parameters);
         let parameters = parameters(&raw.name, &raw.parameters, &places)?;
-        let known = |name: &str| places.place(name).is_some();
+        let is_declared = |name: &str| places.place(name).is_some();
         let keys: Vec<_> = raw
             .keys
             .0
             .iter()
-            .map(|(name, key)| KeyTemplate::understand(&raw.name, name, key, &known))
+            .map(|(name, key)| KeyTemplate::from_raw(&raw.name, name, key, &is_declared))
             .collect::<Result<_>>()?;
         let groups: Vec<_> = raw
             .tensors
             .iter()
-            .map(|group| TensorGroup::understand(group, &known))
+            .map(|group| TensorGroup::from_raw(group, &is_declared))
             .collect::<Result<_>>()?;
         if let Some(tensor) = groups
             .iter()
@@ -196,39 +196,45 @@ impl Architecture {
             .vocabulary
             .as_ref()
             .filter(|_| CHECKPOINTS)
-            .map(|vocabulary| VocabularyTemplate::understand(&raw.name, vocabulary, &known))
+            .map(|vocabulary| VocabularyTemplate::from_raw(&raw.name, vocabulary, &is_declared))
             .transpose()?;
         let name_rules = if CHECKPOINTS {
-            NameRuleTemplates::understand(&raw.ignore, &raw.only, &raw.zeros, &raw.rename, &known)?
+            NameRuleTemplates::from_raw(
+                &raw.ignore,
+                &raw.only,
+                &raw.zeros,
+                &raw.rename,
+                &is_declared,
+            )?
         } else {
             NameRuleTemplates::default()
         };
         let contradictions = raw
             .contradiction
             .iter()
-            .map(|remark| Remark::understand(remark, &known))
+            .map(|remark| Remark::from_raw(remark, &is_declared))
             .collect::<Result<_>>()?;
-        let remark = |remark: &_| Remark::understand(remark, &known);
+        let remark = |remark: &_| Remark::from_raw(remark, &is_declared);
         let refuse = parse_of_checkpoints(&raw.refuse, remark)?;
         let warn = parse_of_checkpoints(&raw.warn, remark)?;
-        let assumption = |raw: &_| Assumption::understand(raw, &known);
+        let assumption = |raw: &_| Assumption::from_raw(raw, &is_declared);
         let assume = parse_of_checkpoints(&raw.assume, assumption)?;
         let checkpoints = parse_of_checkpoints(&raw.checkpoint, |checkpoint| {
-            CheckpointKind::understand(checkpoint, &raw.name, &places)
+            CheckpointKind::from_raw(checkpoint, &raw.name, &places)
         })?;
         let of_kinds: Vec<_> = checkpoints.iter().flat_map(|kind| &kind.defaults).collect();
         let mut parameters = in_order_of_use(parameters, &of_kinds)?;
         read_back(&mut parameters, &keys);
         let memory = raw.memory.as_ref();
         let memory =
-            memory.map(|memory| MemoryTemplate::understand(&raw.name, memory)).transpose()?;
+            memory.map(|memory| MemoryTemplate::from_raw(&raw.name, memory)).transpose()?;
         let tensors: Vec<&str> =
             groups.iter().flat_map(TensorGroup::outline).map(|tensor| tensor.name).collect();
         let file = format!("{}.py", raw.name);
         let programs = |name: &str| parts.program(name);
         let names: Vec<&str> = raw.parameters.0.iter().map(|(name, _)| name.as_str()).collect();
         let program =
-            |source| Program::understand(&file, source, (&known, &names), &tensors, &programs);
+            |source| Program::from_raw(&file, source, (&is_declared, &names), &tensors, &programs);
         let graph = raw.computation.as_deref().filter(|_| GRAPHS).map(program).transpose()?;
         let is_refused = raw.without_graph.as_deref();
         if is_refused.is_some_and(|because| because.is_empty() || graph.is_some()) {
@@ -317,10 +323,10 @@ impl Architecture {
     /// ```
     /// use ggmill_arch::Architecture;
     /// let llama = Architecture::builtin("llama").ok_or("built in")?;
-    /// assert!(llama.takes_quantized("gptq") && !llama.takes_quantized("mxfp4"));
+    /// assert!(llama.supports_quantization("gptq") && !llama.supports_quantization("mxfp4"));
     /// # Ok::<(), &str>(())
     /// ```
-    pub fn takes_quantized(&self, method: &str) -> bool {
+    pub fn supports_quantization(&self, method: &str) -> bool {
         match &self.quantized {
             Some(methods) => methods.iter().any(|known| **known == *method),
             None => method != "mxfp4",
@@ -423,10 +429,11 @@ impl Architecture {
     /// ```
     /// use ggmill_arch::Architecture;
     /// let gemma = Architecture::builtin("gemma").ok_or("built in")?;
-    /// assert!(gemma.can_have("blk.12.ffn_up.weight") && !gemma.can_have("blk.12.ssm_in.weight"));
+    /// assert!(gemma.may_have_tensor("blk.12.ffn_up.weight"));
+    /// assert!(!gemma.may_have_tensor("blk.12.ssm_in.weight"));
     /// # Ok::<(), &str>(())
     /// ```
-    pub fn can_have(&self, tensor: &str) -> bool {
+    pub fn may_have_tensor(&self, tensor: &str) -> bool {
         self.outline().any(|described| begins(tensor, described.name))
     }
 }
@@ -485,10 +492,10 @@ fn example(raw: &RawArchitecture) -> Result<Vec<(Box<str>, ParameterValue)>> {
 
 /// Sets the sources of hyperparameters without keys: the keys whose value they are.
 fn read_back(parameters: &mut [Parameter], keys: &[KeyTemplate]) {
-    let mut written: BTreeMap<&str, Vec<FilePlace>> = BTreeMap::new();
+    let mut written: BTreeMap<&str, Vec<ParameterKey>> = BTreeMap::new();
     for key in keys {
         if let Some(parameter) = key.value.as_ref().and_then(Expression::as_name) {
-            written.entry(parameter).or_default().push(FilePlace::Value(key.name.clone()));
+            written.entry(parameter).or_default().push(ParameterKey::Value(key.name.clone()));
         }
     }
     for parameter in parameters.iter_mut().filter(|parameter| parameter.keys.is_empty()) {
@@ -497,14 +504,14 @@ fn read_back(parameters: &mut [Parameter], keys: &[KeyTemplate]) {
 }
 
 impl CheckpointKind {
-    fn understand(
+    fn from_raw(
         raw: &RawCheckpoint,
         architecture: &str,
-        declared: &Declared<'_>,
+        declared: &DeclarationOrder<'_>,
     ) -> Result<Self> {
         let mut defaults = Vec::with_capacity(raw.defaults.0.len());
         for (name, default) in &raw.defaults.0 {
-            let understood = || {
+            let parsed = || {
                 declared
                     .place(name)
                     .ok_or_else(|| Error::description("the hyperparameter is not declared"))?;
@@ -513,15 +520,15 @@ impl CheckpointKind {
             };
             defaults.push((
                 name.as_str().into(),
-                understood().map_err(|error: Error| error.about(SubjectKind::Parameter, name))?,
+                parsed().map_err(|error: Error| error.about(SubjectKind::Parameter, name))?,
             ));
         }
         let owned = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
-        let known = |name: &str| declared.place(name).is_some();
+        let is_declared = |name: &str| declared.place(name).is_some();
         let vocabulary = raw
             .vocabulary
             .as_ref()
-            .map(|vocabulary| VocabularyTemplate::understand(architecture, vocabulary, &known));
+            .map(|vocabulary| VocabularyTemplate::from_raw(architecture, vocabulary, &is_declared));
         Ok(Self {
             classes: owned(&raw.classes),
             model_types: owned(&raw.model_types),
@@ -529,8 +536,8 @@ impl CheckpointKind {
             marker: raw.marker.as_deref().map(Into::into),
             whole: raw.whole,
             bare: raw.bare,
-            when: optional(raw.when.as_ref(), "when", &known)?,
-            typical: optional(raw.typical.as_ref(), "typical", &known)?,
+            when: optional(raw.when.as_ref(), "when", &is_declared)?,
+            typical: optional(raw.typical.as_ref(), "typical", &is_declared)?,
             defaults,
             vocabulary: vocabulary.transpose()?,
         })
@@ -538,17 +545,17 @@ impl CheckpointKind {
 }
 
 impl Remark {
-    fn understand(raw: &RawRemark, known: &dyn Fn(&str) -> bool) -> Result<Self> {
+    fn from_raw(raw: &RawRemark, is_declared: &dyn Fn(&str) -> bool) -> Result<Self> {
         let when = Expression::parse(&raw.when)?;
-        when.check_names(known)?;
+        when.check_names(is_declared)?;
         Ok(Self { when, because: raw.because.as_str().into() })
     }
 }
 
 impl Assumption {
-    fn understand(raw: &RawAssumption, known: &dyn Fn(&str) -> bool) -> Result<Self> {
+    fn from_raw(raw: &RawAssumption, is_declared: &dyn Fn(&str) -> bool) -> Result<Self> {
         let when = Expression::parse(&raw.when)?;
-        when.check_names(known)?;
+        when.check_names(is_declared)?;
         let (setting, assumed) = (raw.setting.as_str().into(), raw.assumed.as_str().into());
         Ok(Self { setting, when, assumed })
     }

@@ -208,8 +208,8 @@ impl<'a> Argument<'a> {
     }
 
     fn option(&mut self, name: &str) -> Option<Value> {
-        let place = self.options.iter().position(|(option, _)| *option == name)?;
-        let (_, value) = self.options.swap_remove(place);
+        let index = self.options.iter().position(|(option, _)| *option == name)?;
+        let (_, value) = self.options.swap_remove(index);
         (!matches!(value, Value::Known(ParameterValue::None))).then_some(value)
     }
 

@@ -64,7 +64,7 @@ impl Builder<'_> {
             }
             let are_runs = |run: u64| {
                 let of = self.made_by(picks);
-                matches!(of, Some(Operation::Pick(of)) if of.whole && of.block == run)
+                matches!(of, Some(Operation::SelectTokens(of)) if of.whole && of.block == run)
             };
             if runs.is_some_and(|(run, _)| !are_runs(run)) {
                 return Err("has runs, and picks that are not of whole runs of this length".into());

@@ -13,11 +13,11 @@ use crate::language::steps::{INPUTS, OUTPUTS, is_operation};
 use crate::limits::MAX_NODES;
 use crate::value::ParameterValue;
 
-/// Which branches of conditions the checked models have taken.
+/// The branches of conditions that the checked models have taken.
 #[derive(Debug, Default)]
-pub(super) struct Taken {
+pub(super) struct BranchCoverage {
     /// The conditions with their branches.
-    pub(super) sides: RefCell<BTreeMap<Condition, Sides>>,
+    pub(super) branches: RefCell<BTreeMap<Condition, Branches>>,
     /// The number of assertions that held in the last model.
     pub(super) held: Cell<usize>,
 }
@@ -28,7 +28,7 @@ pub(super) type Condition = (usize, String);
 
 /// The branches of a condition that were taken.
 #[derive(Clone, Debug)]
-pub(super) struct Sides {
+pub(super) struct Branches {
     /// The location and text of the condition.
     pub(super) step: String,
     /// If true, it held in some model.
@@ -75,17 +75,21 @@ pub(super) struct Builder<'a> {
     pub(super) weights: Weights<'a>,
     nodes: Vec<Node>,
     values: BTreeMap<Box<str>, Value>,
-    taken: Option<&'a Taken>,
+    coverage: Option<&'a BranchCoverage>,
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(source: Source<'a>, scope: Scope<'a>, taken: Option<&'a Taken>) -> Self {
+    pub(super) fn new(
+        source: Source<'a>,
+        scope: Scope<'a>,
+        coverage: Option<&'a BranchCoverage>,
+    ) -> Self {
         Self {
             scope,
             weights: Weights::new(source),
             nodes: Vec::new(),
             values: BTreeMap::new(),
-            taken,
+            coverage,
         }
     }
 
@@ -193,23 +197,23 @@ impl<'a> Builder<'a> {
         holds: bool,
         of_tensors: bool,
     ) {
-        let Some(taken) = self.taken else { return };
+        let Some(coverage) = self.coverage else { return };
         let (condition, step) = condition();
-        let mut sides = taken.sides.borrow_mut();
-        let sides = sides.entry(condition).or_insert_with(|| Sides {
+        let mut conditions = coverage.branches.borrow_mut();
+        let branches = conditions.entry(condition).or_insert_with(|| Branches {
             step,
             holds: false,
             fails: false,
             of_tensors,
         });
-        sides.holds |= holds;
-        sides.fails |= !holds;
+        branches.holds |= holds;
+        branches.fails |= !holds;
     }
 
     /// Counts an assertion that held.
     pub(super) fn count_assertion(&self) {
-        if let Some(taken) = self.taken {
-            taken.held.set(taken.held.get().saturating_add(1));
+        if let Some(coverage) = self.coverage {
+            coverage.held.set(coverage.held.get().saturating_add(1));
         }
     }
 
@@ -230,7 +234,7 @@ impl<'a> Builder<'a> {
         let number = self.nodes.len();
         let value = match operation {
             Operation::Top { .. } | Operation::Choice { .. } => Value::Choice(number),
-            Operation::Pick(_) => Value::Picks(number),
+            Operation::SelectTokens(_) => Value::Picks(number),
             _ => Value::Tensor(number),
         };
         self.nodes.push(Node { operation, inputs, extent, of_source });

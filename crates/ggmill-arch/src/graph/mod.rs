@@ -103,7 +103,7 @@ pub enum Rows {
     Positions,
     /// The row of its position, modulo the number of rows.
     Cyclic,
-    /// The same row for all tokens.
+    /// A fixed row, for all tokens.
     Fixed(u64),
 }
 
@@ -176,7 +176,7 @@ pub enum Operation {
     /// Reinterprets the parts of its operand.
     View,
     /// Takes a slice of each part.
-    Part {
+    Slice {
         /// The first element of the slice.
         start: u64,
     },
@@ -219,9 +219,9 @@ pub enum Operation {
         token: u64,
     },
     /// Selects the tokens that attention is restricted to (sparse attention).
-    Pick(Pick),
+    SelectTokens(TokenSelection),
     /// Gathers the elements at the indices in the second operand.
-    Take,
+    Gather,
     /// Divides each part by its sum, which is clamped to at least 2⁻¹⁴.
     Normalize,
     /// Divides each part by its Euclidean norm, which is clamped to at least `epsilon`.
@@ -230,7 +230,7 @@ pub enum Operation {
         epsilon: f32,
     },
     /// Sums each part.
-    Total,
+    Sum,
     /// Applies Sinkhorn normalization: divides alternately by sums over parts and by sums of parts,
     /// which converge to 1.
     Sinkhorn {
@@ -269,7 +269,7 @@ pub enum Operation {
     /// Computes a linear recurrence with a state matrix per head.
     Recurrence(Recurrence),
     /// Sums the parts of the first operand, weighted by the elements of the second.
-    Mix,
+    WeightedSum,
     /// Computes the gated activation of gpt-oss from gate and value.
     SwigluOai,
     /// Combines two operands elementwise. An operand with a single element per part is broadcast.
@@ -463,7 +463,7 @@ pub struct Attention {
 /// The options of selecting the tokens with the greatest scores, which attention is restricted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Pick {
+pub struct TokenSelection {
     /// The number of selected runs of tokens.
     pub count: u64,
     /// The number of tokens per run; 1 to select single tokens.
@@ -547,7 +547,7 @@ impl Graph {
 }
 
 impl Architecture {
-    /// Whether the description has a computation graph.
+    /// Returns `true` if the description has a computation graph.
     pub fn has_graph(&self) -> bool {
         self.graph.is_some()
     }

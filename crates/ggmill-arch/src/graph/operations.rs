@@ -215,7 +215,7 @@ impl Builder<'_> {
                 if extent.parts.is_some() || extent.length != range {
                     return Err(format!("takes one vector of {range} numbers, found {extent}"));
                 }
-                self.push(Operation::Take, vec![node, choice], self.extent(choice))
+                self.push(Operation::Gather, vec![node, choice], self.extent(choice))
             }
             "mix" => {
                 let (node, shares) = (given.tensor()?, given.tensor()?);
@@ -223,7 +223,7 @@ impl Builder<'_> {
                 if by.parts.is_some() || extent.parts != Some(by.length) {
                     return Err(format!("cannot mix {extent} numbers with {by} weights"));
                 }
-                self.push(Operation::Mix, vec![node, shares], Extent::run(extent.length))
+                self.push(Operation::WeightedSum, vec![node, shares], Extent::run(extent.length))
             }
             "repeat" => {
                 let (node, count) = (given.tensor()?, given.whole()?);
@@ -243,7 +243,7 @@ impl Builder<'_> {
             "total" => {
                 let node = given.tensor()?;
                 let extent = self.extent(node).with_length(1);
-                self.push(Operation::Total, vec![node], extent)
+                self.push(Operation::Sum, vec![node], extent)
             }
             "shift" => {
                 let node = given.tensor()?;
@@ -487,7 +487,7 @@ impl Builder<'_> {
             let length = length.as_u64().filter(|&length| length > 0);
             let length = length.ok_or("takes lengths that are positive integers")?;
             values.push(self.push(
-                Operation::Part { start },
+                Operation::Slice { start },
                 vec![node],
                 extent.with_length(length),
             )?);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::arguments::{Argument, Value, bounded};
-use super::build::{Builder, Condition, Taken, add};
+use super::build::{BranchCoverage, Builder, Condition, add};
 use super::weights::Source;
 use super::{Graph, Section};
 use crate::error::{Error, ErrorKind, Result};
@@ -31,13 +31,13 @@ pub(super) fn graph(
     model: &Resolved<'_>,
     program: &Program,
     present: &dyn Fn(&str) -> bool,
-    taken: Option<&Taken>,
+    coverage: Option<&BranchCoverage>,
     fuel: &Cell<u64>,
 ) -> Result<Graph> {
     let numbers: Numbers =
         model.parameters().map(|(name, value)| (name.into(), value.clone())).collect();
     let source = Source::Description(model, present);
-    let builder = Builder::new(source, Scope::new(&numbers, fuel), taken);
+    let builder = Builder::new(source, Scope::new(&numbers, fuel), coverage);
     let mut run = Run { builder, program, sections: Vec::new(), calls: 0, has_tensors: true };
     run.model().map_err(Fault::into_error)?;
     let Run { builder, sections, .. } = run;
@@ -49,10 +49,10 @@ pub(super) fn graph(
 pub(super) fn excluded(
     numbers: &Numbers,
     program: &Program,
-    taken: &Taken,
+    coverage: &BranchCoverage,
     fuel: &Cell<u64>,
 ) -> Option<String> {
-    let builder = Builder::new(Source::File(&|_| None), Scope::new(numbers, fuel), Some(taken));
+    let builder = Builder::new(Source::File(&|_| None), Scope::new(numbers, fuel), Some(coverage));
     let mut run = Run { builder, program, sections: Vec::new(), calls: 0, has_tensors: false };
     match run.model() {
         Err(Fault::Excluded(because)) => Some(because.to_string()),
@@ -150,8 +150,8 @@ impl<'a> Run<'a> {
                 Ok(())
             }
             Some((_, span)) => {
-                let place = program.place(span, main.source);
-                Err(Fault::Located(format!("{place}: expected logits(…) or embedding(…)")))
+                let location = program.place(span, main.source);
+                Err(Fault::Located(format!("{location}: expected logits(…) or embedding(…)")))
             }
             None => Err(Fault::Text("model returns nothing".into())),
         }
@@ -410,8 +410,8 @@ impl<'a> Run<'a> {
         if let Some(function) = program.callee(callee) {
             return self.function(function, given, options).map_err(|fault| match fault {
                 Fault::Located(text) => {
-                    let place = program.place(span, frame.source);
-                    Fault::Located(format!("{text}; called at {place}"))
+                    let location = program.place(span, frame.source);
+                    Fault::Located(format!("{text}; called at {location}"))
                 }
                 other => other,
             });
@@ -521,7 +521,7 @@ impl<'a> Run<'a> {
 
     /// Returns a fault with its location and the values of the names in the expression.
     fn at(&self, span: Span, expr: Option<&Expr>, frame: &Frame<'_>, fault: &str) -> Fault {
-        let place = self.program.place(span, frame.source);
+        let location = self.program.place(span, frame.source);
         let mut shown: Vec<String> = Vec::new();
         if let Some(expr) = expr {
             expr.each(&mut |part| {
@@ -544,7 +544,7 @@ impl<'a> Run<'a> {
         }
         let shown =
             if shown.is_empty() { String::new() } else { format!(", where {}", shown.join(", ")) };
-        Fault::Located(format!("{place}: {fault}{shown}"))
+        Fault::Located(format!("{location}: {fault}{shown}"))
     }
 }
 

@@ -8,15 +8,15 @@
 use core::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::build::Taken;
+use super::build::BranchCoverage;
 use super::run;
 use crate::description::architecture::Architecture;
 use crate::error::{Error, ErrorKind, Result};
 use crate::language::expression::{Expression, Scope};
 use crate::language::program::Program;
-use crate::parameters::{FilePlace, Parameter, ParameterSource};
+use crate::parameters::{Parameter, ParameterKey, ParameterSource};
 use crate::resolve::Resolved;
-use crate::resolve::file::{Demand, KeySpec};
+use crate::resolve::file::{KeySpec, RequiredBy};
 use crate::value::ParameterValue as Value;
 
 /// The maximum number of generated models.
@@ -38,7 +38,7 @@ const NUMBERS: [i64; 12] = [1, 2, 4, 8, 2, 4, 16, 32, 64, 6, 12, 24];
 /// that contains all operations of the generated models.
 pub(super) fn check(architecture: &Architecture, program: &Program) -> Result<u32> {
     let constants = Constants::of(architecture, program);
-    let taken = Taken::default();
+    let coverage = BranchCoverage::default();
     let (mut models, mut refused) = (0u32, BTreeMap::<String, u32>::new());
     let mut set = 1;
     let mut refuse = |error: &Error| {
@@ -57,7 +57,7 @@ pub(super) fn check(architecture: &Architecture, program: &Program) -> Result<u3
     for seed in 0..TRIES {
         left_over = left_over.saturating_sub(FUEL_PER_MODEL.saturating_sub(fuel.get()));
         if fuel.get() == 0 || left_over == 0 {
-            let open = left(&taken)
+            let open = untaken(&coverage)
                 .map(|(step, side)| format!("; a condition in {step:?} is {side} in all of them"));
             let message = format!(
                 "graph: takes too many steps to check, after {models} generated models{}",
@@ -74,10 +74,10 @@ pub(super) fn check(architecture: &Architecture, program: &Program) -> Result<u3
             (false, false) => &last,
         };
         let source = Source::new(seed, &constants, before, has_most);
-        taken.held.set(0);
+        coverage.held.set(0);
         // Most models are excluded by hyperparameters, before their tensors are needed.
         let numbers = Resolved::numbers_within(architecture, &source, &fuel);
-        let numbers = numbers.map(|numbers| run::excluded(&numbers, program, &taken, &fuel));
+        let numbers = numbers.map(|numbers| run::excluded(&numbers, program, &coverage, &fuel));
         if let Some(error) = match numbers {
             Ok(None) => None,
             Ok(Some(because)) => Some(Error::new(ErrorKind::Unsupported, because)),
@@ -85,7 +85,7 @@ pub(super) fn check(architecture: &Architecture, program: &Program) -> Result<u3
         } {
             refuse(&error);
             let values = source.values.into_inner();
-            let held = taken.held.get();
+            let held = coverage.held.get();
             if held > most_held || held == most_held && values.len() >= furthest.len() {
                 (furthest, most_held) = (values, held);
             }
@@ -99,9 +99,9 @@ pub(super) fn check(architecture: &Architecture, program: &Program) -> Result<u3
             }
         };
         let present = source.tensors(&resolved);
-        taken.held.set(0);
+        coverage.held.set(0);
         let has = |name: &str| present.contains(name);
-        match run::graph(&resolved, program, &has, Some(&taken), &fuel) {
+        match run::graph(&resolved, program, &has, Some(&coverage), &fuel) {
             Ok(graph) => {
                 models = models.saturating_add(1);
                 set = set.max(graph.operation_set());
@@ -109,7 +109,7 @@ pub(super) fn check(architecture: &Architecture, program: &Program) -> Result<u3
             }
             Err(error) if error.kind() == ErrorKind::Unsupported || fuel.get() == 0 => {
                 refuse(&error);
-                let held = taken.held.get();
+                let held = coverage.held.get();
                 if held > most_held {
                     (furthest, most_held) = (source.values.into_inner(), held);
                 }
@@ -122,7 +122,7 @@ pub(super) fn check(architecture: &Architecture, program: &Program) -> Result<u3
                 )));
             }
         }
-        if models >= MODELS && left(&taken).is_none() {
+        if models >= MODELS && untaken(&coverage).is_none() {
             return Ok(set);
         }
     }
@@ -134,7 +134,7 @@ pub(super) fn check(architecture: &Architecture, program: &Program) -> Result<u3
         let message = format!("graph: none of {TRIES} generated models has a graph: {reasons}");
         return Err(Error::description(message));
     }
-    match left(&taken) {
+    match untaken(&coverage) {
         None => Ok(set),
         Some((step, side)) => Err(Error::description(format!(
             "graph: a condition in {step:?} is {side} in all of {models} generated models, so the \
@@ -143,10 +143,12 @@ pub(super) fn check(architecture: &Architecture, program: &Program) -> Result<u3
     }
 }
 
-/// Returns a condition with only one branch taken, and that branch.
-fn left(taken: &Taken) -> Option<(String, bool)> {
-    let taken = taken.sides.borrow();
-    let open = taken.values().find(|sides| !sides.of_tensors && sides.holds != sides.fails)?;
+/// Returns a condition of which the models took only one branch, and whether it held.
+fn untaken(coverage: &BranchCoverage) -> Option<(String, bool)> {
+    let conditions = coverage.branches.borrow();
+    let open = conditions
+        .values()
+        .find(|branches| !branches.of_tensors && branches.holds != branches.fails)?;
     Some((open.step.clone(), open.holds))
 }
 
@@ -160,7 +162,8 @@ struct Constants {
 
 impl Constants {
     fn of(architecture: &Architecture, program: &Program) -> Self {
-        let is_required = |key: &KeySpec<'_>| key.demand.is_some_and(Demand::is_by_loader);
+        let is_required =
+            |key: &KeySpec<'_>| key.required_by.is_some_and(RequiredBy::includes_loader);
         let required = architecture.keys().filter(is_required).map(|key| key.name.to_owned());
         let mut constants = Self { required: required.collect(), ..Self::default() };
         program.each_literal(&mut |value| constants.add(value));
@@ -325,7 +328,7 @@ impl ParameterSource for Source<'_> {
     }
 
     fn places(&self, parameter: &Parameter) -> Option<String> {
-        let first = parameter.keys.first().map(FilePlace::key)?;
+        let first = parameter.keys.first().map(ParameterKey::key)?;
         Some(first.to_owned())
     }
 

@@ -2,7 +2,7 @@
 
 use super::arguments::{Argument, Value};
 use super::build::Builder;
-use super::{Extent, Growth, HashedRows, Operation, Pick, Recurrence, Rows};
+use super::{Extent, Growth, HashedRows, Operation, Recurrence, Rows, TokenSelection};
 use crate::language::expression::Outcome;
 
 impl Builder<'_> {
@@ -111,7 +111,8 @@ impl Builder<'_> {
         }
         let weighted = weights.is_some();
         let parts = if weighted { None } else { Some(heads) };
-        let operation = Operation::Pick(Pick { count, block, local, weighted, whole });
+        let operation =
+            Operation::SelectTokens(TokenSelection { count, block, local, weighted, whole });
         let length = count.saturating_add(u64::from(whole));
         self.push(operation, inputs, Extent { parts, length })
     }

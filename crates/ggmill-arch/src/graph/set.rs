@@ -15,7 +15,7 @@ impl Operation {
             | Self::Repeat { .. }
             | Self::Apply(Function::Exp | Function::Softplus)
             | Self::L2Norm { .. }
-            | Self::Total
+            | Self::Sum
             | Self::ByPosition(_)
             | Self::Shift { ahead: false }
             | Self::Constant(_)
@@ -31,7 +31,7 @@ impl Operation {
             Self::SourceVectors | Self::TapsLinear { .. } | Self::Shift { ahead: true } => {
                 return 4;
             }
-            Self::Pick(pick) => return if pick.whole { 5 } else { 2 },
+            Self::SelectTokens(pick) => return if pick.whole { 5 } else { 2 },
             Self::Top { groups, shared, .. } => groups.is_some() || *shared != 1,
             Self::Attention(attention) => {
                 attention.ahead.is_some()
@@ -56,7 +56,7 @@ impl Operation {
                 | Self::ByPosition(_)
                 | Self::Constant(_)
                 | Self::IsToken { .. }
-                | Self::Pick(_)
+                | Self::SelectTokens(_)
                 | Self::Pool { .. }
                 | Self::Shift { .. }
                 | Self::SourceVectors

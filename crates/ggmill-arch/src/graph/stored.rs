@@ -181,7 +181,7 @@ impl Graph {
                     let taps = self.weights.get(kernel).and_then(|found| found.dimensions.first());
                     operands.saturating_mul(taps.copied().unwrap_or(1))
                 }
-                Operation::Part { .. } | Operation::Repeat { .. } => node.extent.elements(),
+                Operation::Slice { .. } | Operation::Repeat { .. } => node.extent.elements(),
                 Operation::Sinkhorn { count, .. } => {
                     operands.saturating_mul(count.saturating_mul(2))
                 }
@@ -205,7 +205,7 @@ impl Graph {
             input.map_or(Extent::run(0), |input| input.extent)
         };
         let of = |node: &Node| match node.operation {
-            Operation::Pick(_) => extent(node, 0).elements(),
+            Operation::SelectTokens(_) => extent(node, 0).elements(),
             Operation::Attention(ref attention) => {
                 let (queries, values) = (extent(node, 0), extent(node, 2));
                 let heads = queries.parts.unwrap_or(1);

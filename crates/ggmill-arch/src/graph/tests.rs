@@ -19,7 +19,7 @@ use crate::data::schema::RawArchitecture;
 use crate::description::architecture::Architecture;
 use crate::error::Result;
 use crate::language::expression::{Expression, Scope};
-use crate::parameters::{FilePlace, Parameter, ParameterSource};
+use crate::parameters::{Parameter, ParameterKey, ParameterSource};
 use crate::resolve::Resolved;
 use crate::value::ParameterValue;
 
@@ -32,7 +32,7 @@ impl ParameterSource for Metadata {
     }
 
     fn places(&self, parameter: &Parameter) -> Option<String> {
-        parameter.keys.first().map(FilePlace::key).map(str::to_owned)
+        parameter.keys.first().map(ParameterKey::key).map(str::to_owned)
     }
 
     fn default<'p>(&self, parameter: &'p Parameter) -> Option<&'p Expression> {

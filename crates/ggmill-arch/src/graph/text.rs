@@ -55,11 +55,11 @@ impl<'a> Writer<'a> {
         let mut number = 0usize;
         while let Some(node) = nodes.get(number) {
             let (names, next) = match node.operation {
-                Operation::Part { .. } => self.parts(number),
+                Operation::Slice { .. } => self.parts(number),
                 _ => (self.name(number), number.saturating_add(1)),
             };
             let value = match node.operation {
-                Operation::Part { .. } => {
+                Operation::Slice { .. } => {
                     let parts = nodes.get(number..next).unwrap_or_default();
                     let lengths = parts.iter().map(|part| format!(", {}", part.extent.length));
                     format!("parts({}{})", self.input(node, 0), lengths.collect::<String>())
@@ -79,7 +79,7 @@ impl<'a> Writer<'a> {
         let input = nodes.get(first).and_then(|node| node.inputs.first());
         let whole = input.and_then(|&input| nodes.get(input)).map_or(0, |node| node.extent.length);
         let (mut names, mut next, mut end) = (Vec::new(), first, 0u64);
-        while let Some(Node { operation: Operation::Part { .. }, extent, .. }) = nodes.get(next)
+        while let Some(Node { operation: Operation::Slice { .. }, extent, .. }) = nodes.get(next)
             && end < whole
         {
             names.push(self.name(next));
@@ -160,7 +160,7 @@ impl<'a> Writer<'a> {
                 None => format!("merge({a})"),
             },
             // Consecutive slices are one step.
-            Operation::Part { .. } => String::new(),
+            Operation::Slice { .. } => String::new(),
             Operation::Concat => format!("concat({a}, {b})"),
             Operation::Apply(function) => format!("{}({a})", of_function(*function)),
             Operation::Clamp { low, high } => {
@@ -183,7 +183,7 @@ impl<'a> Writer<'a> {
                 format!("constant([{}])", numbers.join(", "))
             }
             Operation::IsToken { token } => format!("is_token({token})"),
-            Operation::Pick(options) => {
+            Operation::SelectTokens(options) => {
                 let by = if options.weighted { c } else { "none".to_owned() };
                 let mut text = format!("pick({a}, {b}, {by}, {}", options.count);
                 if options.block != 1 {
@@ -197,12 +197,12 @@ impl<'a> Writer<'a> {
                 }
                 text + ")"
             }
-            Operation::Take => format!("take({a}, {b})"),
+            Operation::Gather => format!("take({a}, {b})"),
             Operation::Normalize => format!("normalize({a})"),
             Operation::Repeat { count, each: false } => format!("repeat({a}, {count})"),
             Operation::Repeat { count, each: true } => format!("repeat({a}, {count}, each = true)"),
             Operation::L2Norm { epsilon } => format!("l2_norm({a}, {})", number(*epsilon)),
-            Operation::Total => format!("total({a})"),
+            Operation::Sum => format!("total({a})"),
             Operation::Sinkhorn { count, epsilon } => {
                 format!("sinkhorn({a}, {count}, {})", number(*epsilon))
             }
@@ -242,7 +242,7 @@ impl<'a> Writer<'a> {
                 }
                 text + ")"
             }
-            Operation::Mix => format!("mix({a}, {b})"),
+            Operation::WeightedSum => format!("mix({a}, {b})"),
             Operation::SwigluOai => format!("swiglu_oai({a}, {b})"),
             Operation::Arithmetic(with) => format!("{a} {} {b}", sign(*with)),
             Operation::WithNumber { with, number: by, left } => {

@@ -143,7 +143,7 @@ impl Operation {
                 [bias.as_mut(), None]
             }
             Self::View
-            | Self::Part { .. }
+            | Self::Slice { .. }
             | Self::Concat
             | Self::Apply(_)
             | Self::Clamp { .. }
@@ -151,11 +151,11 @@ impl Operation {
             | Self::Top { .. }
             | Self::Constant(_)
             | Self::IsToken { .. }
-            | Self::Pick(_)
-            | Self::Take
+            | Self::SelectTokens(_)
+            | Self::Gather
             | Self::Normalize
             | Self::L2Norm { .. }
-            | Self::Total
+            | Self::Sum
             | Self::Sinkhorn { .. }
             | Self::Choice { .. }
             | Self::Pool { .. }
@@ -163,7 +163,7 @@ impl Operation {
             | Self::Shift { .. }
             | Self::SourceVectors
             | Self::Repeat { .. }
-            | Self::Mix
+            | Self::WeightedSum
             | Self::SwigluOai
             | Self::Arithmetic(_)
             | Self::WithNumber { .. } => [None, None],

@@ -112,14 +112,14 @@ impl Template {
     }
 
     /// Fails for a variable that `known` rejects.
-    pub(crate) fn check_variables(&self, known: &dyn Fn(&str) -> bool) -> Result<()> {
+    pub(crate) fn check_variables(&self, is_declared: &dyn Fn(&str) -> bool) -> Result<()> {
         for piece in &self.pieces {
             if let Piece::Number(number) = piece {
                 let fault = || {
                     let (name, number) = (quoted(&self.text), number.text());
                     Error::description(format!("name {name}: there is no loop over {number}"))
                 };
-                number.check_names(known).map_err(|_| fault())?;
+                number.check_names(is_declared).map_err(|_| fault())?;
             }
         }
         Ok(())

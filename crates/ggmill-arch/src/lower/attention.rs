@@ -17,7 +17,7 @@ pub(super) struct Stored {
 
 /// The operands of attention other than queries.
 #[derive(Clone, Copy, Debug)]
-struct Taken {
+struct AttentionOperands {
     keys: Op,
     values: Op,
     mask: Op,
@@ -99,7 +99,7 @@ impl Lower<'_> {
         let biased = attention.buckets;
         let is_flash = self.numbers.flash && biased.is_none();
         let of_source = self.node(k)?.of_source;
-        let taken = if of_source {
+        let operands = if of_source {
             self.source_keys(q, k, v, heads, is_flash)?
         } else if self.is_cached() {
             let block = match self.layer {
@@ -115,7 +115,7 @@ impl Lower<'_> {
         };
         let tokens = self.numbers.tokens;
         let result = product(&[heads.queries, heads.value, tokens]);
-        let Taken { keys, mut values, mask, cells, is_transposed } = taken;
+        let AttentionOperands { keys, mut values, mask, cells, is_transposed } = operands;
         let mut heard;
         if is_flash {
             heard = self.op(ComputeKind::Own, result, vec![q, keys, values, mask]);
@@ -239,7 +239,7 @@ impl Lower<'_> {
         heads: Heads,
         is_flash: bool,
         windowed: bool,
-    ) -> Result<Taken> {
+    ) -> Result<AttentionOperands> {
         let (mut keys, mut values) = (self.value(k, number)?, self.value(v, number)?);
         self.dag.expand(q);
         self.dag.expand(keys);
@@ -251,7 +251,7 @@ impl Lower<'_> {
             values = self.op(ComputeKind::Own, length(heads.value), vec![values]);
         }
         let mask = self.input(Input::Mask(windowed));
-        Ok(Taken { keys, values, mask, cells, is_transposed: false })
+        Ok(AttentionOperands { keys, values, mask, cells, is_transposed: false })
     }
 
     /// Keys and values of the source that an encoder has read.
@@ -262,7 +262,7 @@ impl Lower<'_> {
         v: usize,
         heads: Heads,
         is_flash: bool,
-    ) -> Result<Taken> {
+    ) -> Result<AttentionOperands> {
         let (mut keys, mut values) = (self.of_source(k)?, self.of_source(v)?);
         self.dag.expand(q);
         self.dag.expand(keys);
@@ -274,7 +274,7 @@ impl Lower<'_> {
             values = self.op(ComputeKind::Own, length(heads.value), vec![values]);
         }
         let mask = self.input(Input::SourceMask);
-        Ok(Taken { keys, values, mask, cells, is_transposed: false })
+        Ok(AttentionOperands { keys, values, mask, cells, is_transposed: false })
     }
 
     /// Adds the products of the source with the weights of a block, and returns the one of a node.
@@ -313,7 +313,7 @@ impl Lower<'_> {
         heads: Heads,
         block: CachedBlock,
         is_flash: bool,
-    ) -> Result<Taken> {
+    ) -> Result<AttentionOperands> {
         let windowed = block.window.is_some();
         let is_latent = block.values == 0;
         let tokens = self.numbers.tokens;
@@ -374,7 +374,7 @@ impl Lower<'_> {
         }
         let mask = self.input(Input::Mask(windowed));
         let is_transposed = self.numbers.transposed && !is_latent;
-        Ok(Taken { keys, values, mask, cells: all, is_transposed })
+        Ok(AttentionOperands { keys, values, mask, cells: all, is_transposed })
     }
 
     /// The product with a matrix that spreads the numbers of a head before they are quantized.

@@ -1,24 +1,24 @@
-//! Operations as ggml has them, and the order in which it computes them.
+//! The operations of ggml that a graph is lowered to, and the order in which ggml computes them.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::MAX_NODES;
 use crate::memory::compute::{ComputeKind, ComputeLayer, ComputeNode};
 
-/// An operation by its place in a [`Dag`].
+/// The index of an operation in a [`Dag`].
 pub(super) type Op = usize;
 
-/// Operations that are computed when something that is computed needs them, each once.
+/// Operations and the order of those that are needed. Each is computed once.
 #[derive(Debug, Default)]
 pub(super) struct Dag {
     ops: Vec<ComputeNode>,
-    /// If true, the numbers of a result are not one after the other in memory.
+    /// If true, a result is not contiguous in memory.
     strided: Vec<bool>,
-    /// If true, an operation is in the order.
+    /// If true, an operation is in `order`.
     expanded: Vec<bool>,
     order: Vec<Op>,
 }
 
-/// An operation of results alone.
+/// Returns an operation whose operands are results, without a weight.
 pub(super) fn node(
     kind: ComputeKind,
     elements: u64,
@@ -30,11 +30,11 @@ pub(super) fn node(
 
 impl Dag {
     pub(super) fn add(&mut self, node: ComputeNode) -> Op {
-        let place = self.ops.len();
+        let op = self.ops.len();
         self.ops.push(node);
         self.strided.push(false);
         self.expanded.push(false);
-        place
+        op
     }
 
     pub(super) fn set_strided(&mut self, op: Op) {
@@ -47,22 +47,22 @@ impl Dag {
         self.strided.get(op).copied().unwrap_or(false)
     }
 
-    /// Names a tensor that an operation takes, wherever it is computed.
+    /// Sets the name of the tensor that an operation reads.
     pub(super) fn set_tensor(&mut self, op: Op, name: Option<&str>) {
         if let Some(node) = self.ops.get_mut(op) {
             node.tensor = name.map(Into::into);
         }
     }
 
-    /// The F32 numbers that a result takes.
+    /// Returns the number of F32 elements of a result.
     pub(super) fn elements(&self, op: Op) -> u64 {
         self.ops.get(op).map_or(0, |node| node.elements)
     }
 
-    /// Puts an operation into the order, behind what it is computed of: depth first, as
-    /// `ggml_build_forward_expand` does.
+    /// Appends an operation to the order, after its sources: depth first, as `ggml_build_forward_expand`
+    /// does.
     pub(super) fn expand(&mut self, root: Op) {
-        // Each with the source that is next.
+        // Each operation with the index of the source that is visited next.
         let mut open = vec![(root, 0usize)];
         while let Some((op, next)) = open.last_mut() {
             let (op, source) = (*op, self.ops.get(*op).and_then(|node| node.sources.get(*next)));
@@ -87,7 +87,7 @@ impl Dag {
     /// Fails for more operations than a graph can have.
     pub(super) fn check(&self) -> Result<()> {
         if self.ops.len() > MAX_NODES {
-            let message = format!("more than {MAX_NODES} results, the limit is");
+            let message = format!("{} operations, but the limit is {MAX_NODES}", self.ops.len());
             return Err(Error::new(ErrorKind::Limit, message));
         }
         Ok(())
@@ -98,17 +98,17 @@ impl Dag {
         let is_input =
             |op: &Op| self.ops.get(*op).is_some_and(|node| node.kind == ComputeKind::Input);
         let (inputs, others): (Vec<Op>, Vec<Op>) = self.order.iter().partition(|op| is_input(op));
-        let mut places = vec![0; self.ops.len()];
-        for (place, &op) in inputs.iter().chain(&others).enumerate() {
-            if let Some(found) = places.get_mut(op) {
-                *found = place;
+        let mut positions = vec![0; self.ops.len()];
+        for (index, &op) in inputs.iter().chain(&others).enumerate() {
+            if let Some(position) = positions.get_mut(op) {
+                *position = index;
             }
         }
         let in_order = inputs.into_iter().chain(others);
         let node = |op: Op| {
             let mut node = self.ops.get(op)?.clone();
             for source in &mut node.sources {
-                *source = places.get(*source).copied().unwrap_or(0);
+                *source = positions.get(*source).copied().unwrap_or(0);
             }
             Some(node)
         };

@@ -47,7 +47,7 @@ impl Lower<'_> {
                 let input = self.operand(number, 0)?;
                 self.reshaped(input)
             }
-            Operation::Part { start } => {
+            Operation::Slice { start } => {
                 let of = node.inputs.first().copied().unwrap_or_default();
                 let whole = self.node(of)?.extent;
                 let input = self.operand(number, 0)?;
@@ -67,7 +67,7 @@ impl Lower<'_> {
                 let parts = vec![self.operand(number, 0)?, self.operand(number, 1)?];
                 self.op(ComputeKind::Own, elements, parts)
             }
-            Operation::Repeat { .. } | Operation::L2Norm { .. } | Operation::Total => {
+            Operation::Repeat { .. } | Operation::L2Norm { .. } | Operation::Sum => {
                 let input = self.operand(number, 0)?;
                 self.op(ComputeKind::Own, elements, vec![input])
             }
@@ -77,7 +77,7 @@ impl Lower<'_> {
                 self.op(ComputeKind::InPlace, elements, vec![input])
             }
             Operation::Softmax | Operation::Normalize => self.shares(number, node, elements)?,
-            Operation::Top { .. } | Operation::Take | Operation::Mix => {
+            Operation::Top { .. } | Operation::Gather | Operation::WeightedSum => {
                 self.experts(number, node, elements)?
             }
             Operation::Arithmetic(with) => match self.arithmetic(number, node, *with, elements)? {

@@ -10,7 +10,7 @@ impl Lower<'_> {
     pub(super) fn shares(&mut self, number: usize, node: &Node, elements: u64) -> Result<Op> {
         let input = self.operand(number, 0)?;
         let of = node.inputs.first().copied().unwrap_or_default();
-        let is_taken = matches!(self.node(of)?.operation, Operation::Take);
+        let is_taken = matches!(self.node(of)?.operation, Operation::Gather);
         if node.operation == Operation::Softmax {
             if !is_taken {
                 return Ok(self.op(ComputeKind::InPlace, elements, vec![input]));
@@ -48,12 +48,12 @@ impl Lower<'_> {
                 let numbers = self.op(ComputeKind::InPlace, elements, vec![numbers]);
                 Ok(self.op(ComputeKind::Own, elements, vec![numbers]))
             }
-            Operation::Take => {
+            Operation::Gather => {
                 let (scores, choice) = (self.operand(number, 0)?, self.operand(number, 1)?);
                 let scores = self.reshaped(scores);
                 Ok(self.op(ComputeKind::Own, elements, vec![scores, choice]))
             }
-            Operation::Mix => self.mix(number, node, elements),
+            Operation::WeightedSum => self.mix(number, node, elements),
             _ => Err(unknown("an operation of experts")),
         }
     }

@@ -14,7 +14,7 @@ fn mixes(operation: &Operation) -> bool {
             | Operation::Recurrence(_)
             | Operation::Shift { .. }
             | Operation::Pool { .. }
-            | Operation::Pick(_)
+            | Operation::SelectTokens(_)
     )
 }
 

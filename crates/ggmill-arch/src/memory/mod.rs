@@ -13,7 +13,7 @@ use crate::language::pattern::Glob;
 use crate::language::steps::BLOCK_VARIABLE;
 use crate::limits::{MAX_ENTRIES, MAX_PARAMETERS, MAX_TENSORS};
 use crate::memory::compute::{Build, ComputeGroup, ComputeSpec, Late, Sums};
-use crate::parameters::declared::{Declared, in_order_of_use, parameters};
+use crate::parameters::declared::{DeclarationOrder, in_order_of_use, parameters};
 use crate::parameters::{Parameter, ParameterSource};
 use crate::value::ParameterValue;
 
@@ -218,7 +218,7 @@ struct StateTemplate {
 }
 
 impl MemoryTemplate {
-    pub(crate) fn understand(architecture: &str, raw: &RawMemory) -> Result<Self> {
+    pub(crate) fn from_raw(architecture: &str, raw: &RawMemory) -> Result<Self> {
         let held = raw.cache.0.len().max(raw.state.0.len());
         let skipped = raw.skipped.as_deref().unwrap_or_default();
         let loaded_beyond = raw.loaded_beyond.as_deref().unwrap_or_default();
@@ -233,7 +233,7 @@ impl MemoryTemplate {
                 return Err(Error::new(ErrorKind::Limit, message));
             }
         }
-        let places = Declared::of(&raw.parameters);
+        let places = DeclarationOrder::of(&raw.parameters);
         let parameters = parameters(architecture, &raw.parameters, &places)?;
         if let Some(parameter) = parameters.iter().find(|parameter| !parameter.from.is_empty()) {
             let error = Error::description(
@@ -241,14 +241,14 @@ impl MemoryTemplate {
             );
             return Err(error.about(SubjectKind::Parameter, &parameter.name));
         }
-        let known = |name: &str| places.place(name).is_some();
+        let is_declared = |name: &str| places.place(name).is_some();
         let whole = |raw: &Option<RawExpression>, place: &str| {
-            let raw = raw.as_ref().map(|raw| expression(raw, &known)).transpose();
+            let raw = raw.as_ref().map(|raw| expression(raw, &is_declared)).transpose();
             raw.map_err(|error| error.at(place))
         };
         let of_block = |raw: &Option<RawExpression>, place: &str| {
-            let known = |name: &str| name == BLOCK_VARIABLE || known(name);
-            let raw = raw.as_ref().map(|raw| expression(raw, &known)).transpose();
+            let is_declared = |name: &str| name == BLOCK_VARIABLE || is_declared(name);
+            let raw = raw.as_ref().map(|raw| expression(raw, &is_declared)).transpose();
             raw.map_err(|error| error.at(place))
         };
         let caches = raw.cache.0.iter();
@@ -256,7 +256,8 @@ impl MemoryTemplate {
         Ok(Self {
             computed: whole(&raw.computed, "memory: computed")?,
             host_only: whole(&raw.host_only, "memory: host_only")?,
-            steps: compute::groups(&raw.compute, &known).map_err(|error| error.at("memory"))?,
+            steps: compute::groups(&raw.compute, &is_declared)
+                .map_err(|error| error.at("memory"))?,
             loaded: whole(&raw.loaded, "memory: loaded")?,
             weights_of: of_block(&raw.weights_of, "memory: weights_of")?,
             one_type: whole(&raw.one_type, "memory: one_type")?,
@@ -269,10 +270,10 @@ impl MemoryTemplate {
             with_blocks_when: of_block(&raw.with_blocks_when, "memory: with_blocks_when")?,
             flash_attention: raw.flash_attention.unwrap_or(true),
             caches: caches
-                .map(|(name, raw)| CacheTemplate::understand(name, raw, &known))
+                .map(|(name, raw)| CacheTemplate::from_raw(name, raw, &is_declared))
                 .collect::<Result<_>>()?,
             states: states
-                .map(|(name, raw)| StateTemplate::understand(name, raw, &known))
+                .map(|(name, raw)| StateTemplate::from_raw(name, raw, &is_declared))
                 .collect::<Result<_>>()?,
             build: BuildTemplate {
                 fixed: build_words(&raw.build).map_err(|error| error.at("memory: build"))?,
@@ -398,17 +399,17 @@ impl BuildTemplate {
 
 impl Held {
     /// The blocks, and the expressions by them, which are about one block.
-    fn understand(
+    fn from_raw(
         name: &str,
         blocks: Option<&RawExpression>,
         when: Option<&RawExpression>,
-        known: &dyn Fn(&str) -> bool,
+        is_declared: &dyn Fn(&str) -> bool,
     ) -> Result<Self> {
         let blocks = blocks.ok_or_else(|| missing(name, "blocks"))?;
         Ok(Self {
             name: name.into(),
-            blocks: expression(blocks, known).map_err(|error| error.at("blocks"))?,
-            when: condition(when, &|name: &str| name == BLOCK_VARIABLE || known(name))?,
+            blocks: expression(blocks, is_declared).map_err(|error| error.at("blocks"))?,
+            when: condition(when, &|name: &str| name == BLOCK_VARIABLE || is_declared(name))?,
         })
     }
 
@@ -448,13 +449,13 @@ fn missing(name: &str, field: &str) -> Error {
 }
 
 impl CacheTemplate {
-    fn understand(name: &str, raw: &RawCache, known: &dyn Fn(&str) -> bool) -> Result<Self> {
-        let of_block = |name: &str| name == BLOCK_VARIABLE || known(name);
+    fn from_raw(name: &str, raw: &RawCache, is_declared: &dyn Fn(&str) -> bool) -> Result<Self> {
+        let of_block = |name: &str| name == BLOCK_VARIABLE || is_declared(name);
         let term = |raw: &RawExpression, field: &str| {
             expression(raw, &of_block).map_err(|error| error.at(field))
         };
         let whole = |raw: &Option<RawExpression>, field: &str| {
-            let raw = raw.as_ref().map(|raw| expression(raw, known)).transpose();
+            let raw = raw.as_ref().map(|raw| expression(raw, is_declared)).transpose();
             raw.map_err(|error: Error| error.at(field))
         };
         let field = |raw: &Option<RawExpression>, field: &str| match raw {
@@ -462,7 +463,7 @@ impl CacheTemplate {
             None => Err(missing(name, field)),
         };
         Ok(Self {
-            held: Held::understand(name, raw.blocks.as_ref(), raw.when.as_ref(), known)?,
+            held: Held::from_raw(name, raw.blocks.as_ref(), raw.when.as_ref(), is_declared)?,
             keys: field(&raw.keys, "keys")?,
             values: field(&raw.values, "values")?,
             longest_values: whole(&raw.longest_values, "longest_values")?,
@@ -505,11 +506,11 @@ impl CacheTemplate {
 }
 
 impl StateTemplate {
-    fn understand(name: &str, raw: &RawState, known: &dyn Fn(&str) -> bool) -> Result<Self> {
+    fn from_raw(name: &str, raw: &RawState, is_declared: &dyn Fn(&str) -> bool) -> Result<Self> {
         let elements = raw.elements.as_ref().ok_or_else(|| missing(name, "elements"))?;
-        let of_block = |name: &str| name == BLOCK_VARIABLE || known(name);
+        let of_block = |name: &str| name == BLOCK_VARIABLE || is_declared(name);
         Ok(Self {
-            held: Held::understand(name, raw.blocks.as_ref(), raw.when.as_ref(), known)?,
+            held: Held::from_raw(name, raw.blocks.as_ref(), raw.when.as_ref(), is_declared)?,
             elements: expression(elements, &of_block).map_err(|error| error.at("elements"))?,
         })
     }

@@ -6,16 +6,16 @@ use crate::data::schema::{Ordered, RawParameter, is_name};
 use crate::error::{Error, ErrorKind, Result, SubjectKind};
 use crate::language::expression::{Expression, optional};
 use crate::limits::MAX_PLACES;
-use crate::parameters::{FilePlace, Parameter, ParameterType};
+use crate::parameters::{Parameter, ParameterKey, ParameterType};
 
 /// Predefined hyperparameters: the class of a checkpoint, the class at the top level if a section names
 /// another one, and the model type.
 pub(crate) const IMPLICIT: [&str; 3] = ["class", "outer_class", "model_type"];
 
 /// The indices of hyperparameters in order of declaration, by name.
-pub(crate) struct Declared<'a>(BTreeMap<&'a str, usize>);
+pub(crate) struct DeclarationOrder<'a>(BTreeMap<&'a str, usize>);
 
-impl<'a> Declared<'a> {
+impl<'a> DeclarationOrder<'a> {
     pub(crate) fn of(raw: &'a Ordered<RawParameter>) -> Self {
         // Implicit hyperparameters are defined before all others.
         let own = raw.0.iter().enumerate().map(|(place, (name, _))| (&**name, place));
@@ -31,10 +31,10 @@ impl<'a> Declared<'a> {
 pub(crate) fn parameters(
     architecture: &str,
     raw: &Ordered<RawParameter>,
-    declared: &Declared<'_>,
+    declared: &DeclarationOrder<'_>,
 ) -> Result<Vec<Parameter>> {
-    let understand = |(name, raw): &(String, RawParameter)| {
-        let understood = || {
+    let from_raw = |(name, raw): &(String, RawParameter)| {
+        let parsed = || {
             if !is_name(name) {
                 return Err(Error::description("expected a name of letters, digits and _"));
             }
@@ -53,13 +53,13 @@ pub(crate) fn parameters(
                     format!("{count} paths or keys, the limit is {MAX_PLACES}"),
                 ));
             }
-            let known = |name: &str| declared.place(name).is_some();
-            let default = optional(raw.default.as_ref(), "default", &known)?;
-            let in_file = optional(raw.in_file.as_ref(), "in_file", &known)?;
-            let restored = optional(raw.restored.as_ref(), "restored", &known)?;
+            let is_declared = |name: &str| declared.place(name).is_some();
+            let default = optional(raw.default.as_ref(), "default", &is_declared)?;
+            let in_file = optional(raw.in_file.as_ref(), "in_file", &is_declared)?;
+            let restored = optional(raw.restored.as_ref(), "restored", &is_declared)?;
             let kind =
                 raw.r#type.as_deref().ok_or_else(|| Error::description("the type is missing"))?;
-            let keys = keys.iter().map(|place| FilePlace::parse(architecture, place)).collect();
+            let keys = keys.iter().map(|place| ParameterKey::parse(architecture, place)).collect();
             let from = from.iter().map(|path| path.as_str().into()).collect();
             Ok(Parameter {
                 name: name.as_str().into(),
@@ -72,9 +72,9 @@ pub(crate) fn parameters(
                 optional: raw.optional.unwrap_or(false),
             })
         };
-        understood().map_err(|error| error.about(SubjectKind::Parameter, name))
+        parsed().map_err(|error| error.about(SubjectKind::Parameter, name))
     };
-    raw.0.iter().map(understand).collect()
+    raw.0.iter().map(from_raw).collect()
 }
 
 /// Sorts hyperparameters so that each one follows those that its defaults use; `others` are defaults

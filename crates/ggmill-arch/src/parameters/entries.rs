@@ -7,7 +7,7 @@ use ggmill_core::{Array, Metadata, MetadataBuf, Value, ValueType};
 use crate::error::{Error, Result};
 use crate::language::block::with_block;
 use crate::language::expression::Expression;
-use crate::parameters::{FilePlace, Parameter, ParameterSource};
+use crate::parameters::{Parameter, ParameterKey, ParameterSource};
 use crate::value::ParameterValue;
 
 /// The maximum length of a list or string value.
@@ -15,36 +15,36 @@ const MAX_LEN: u64 = 1 << 16;
 
 /// Metadata entries by key.
 #[derive(Clone, Debug)]
-pub(crate) enum Entries<'a> {
+pub(crate) enum MetadataSource<'a> {
     /// Metadata of an existing file.
-    Read(Metadata<'a>),
+    File(Metadata<'a>),
     /// Metadata of a file to be written.
-    ToWrite(&'a MetadataBuf),
+    Buffer(&'a MetadataBuf),
     /// Generated metadata.
-    Made(MetadataBuf),
+    Generated(MetadataBuf),
 }
 
-impl Entries<'_> {
+impl MetadataSource<'_> {
     /// Returns the value of the first entry with a key.
     pub(crate) fn get(&self, key: &str) -> Option<Result<Value<'_>, ggmill_core::Error>> {
         match self {
-            Self::Read(metadata) => metadata.get(key).map(|entry| entry.value()),
-            Self::ToWrite(metadata) => metadata.get(key).map(Ok),
-            Self::Made(metadata) => metadata.get(key).map(Ok),
+            Self::File(metadata) => metadata.get(key).map(|entry| entry.value()),
+            Self::Buffer(metadata) => metadata.get(key).map(Ok),
+            Self::Generated(metadata) => metadata.get(key).map(Ok),
         }
     }
 
-    fn read(&self, place: &FilePlace) -> Result<Option<ParameterValue>> {
-        if matches!(place, FilePlace::Blocks(_)) {
+    fn read(&self, place: &ParameterKey) -> Result<Option<ParameterValue>> {
+        if matches!(place, ParameterKey::Blocks(_)) {
             return Ok(None);
         }
         let Some(value) = self.get(place.key()) else { return Ok(None) };
         let wrong = |what: &str| Error::configuration(format!("{} is {what}", place.key()));
         let value = value.map_err(|error| wrong(&error.to_string()))?;
         let found = match place {
-            FilePlace::Value(_) => read(&value),
-            FilePlace::Blocks(_) => None,
-            FilePlace::Count(_) => value
+            ParameterKey::Value(_) => read(&value),
+            ParameterKey::Blocks(_) => None,
+            ParameterKey::Count(_) => value
                 .as_array()
                 .and_then(|array| i64::try_from(array.len()).ok())
                 .map(ParameterValue::Int),
@@ -80,7 +80,7 @@ fn list(array: &Array<'_>) -> Option<ParameterValue> {
     Some(ParameterValue::List(elements?.into()))
 }
 
-impl ParameterSource for Entries<'_> {
+impl ParameterSource for MetadataSource<'_> {
     fn lookup(&self, parameter: &Parameter) -> Result<Option<(ParameterValue, String)>> {
         for place in &parameter.keys {
             if let Some(value) = self.read(place)? {
@@ -91,7 +91,7 @@ impl ParameterSource for Entries<'_> {
     }
 
     fn places(&self, parameter: &Parameter) -> Option<String> {
-        let keys: Vec<_> = parameter.keys.iter().map(FilePlace::key).collect();
+        let keys: Vec<_> = parameter.keys.iter().map(ParameterKey::key).collect();
         (!keys.is_empty()).then(|| format!("{} in the metadata", keys.join(", ")))
     }
 
@@ -103,7 +103,7 @@ impl ParameterSource for Entries<'_> {
 /// Metadata with the tensor names of the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WithTensors<'a> {
-    pub(crate) entries: &'a Entries<'a>,
+    pub(crate) entries: &'a MetadataSource<'a>,
     /// The tensor names.
     pub(crate) tensors: &'a BTreeSet<String>,
     /// The number of blocks.
@@ -113,8 +113,8 @@ pub(crate) struct WithTensors<'a> {
 impl ParameterSource for WithTensors<'_> {
     fn lookup(&self, parameter: &Parameter) -> Result<Option<(ParameterValue, String)>> {
         // A block matches if it has a tensor with any of the names.
-        let places = parameter.keys.iter().filter(|place| matches!(place, FilePlace::Blocks(_)));
-        let names: Vec<&str> = places.map(FilePlace::key).collect();
+        let places = parameter.keys.iter().filter(|place| matches!(place, ParameterKey::Blocks(_)));
+        let names: Vec<&str> = places.map(ParameterKey::key).collect();
         if !names.is_empty() {
             let has = |block| {
                 let mut names = names.iter();

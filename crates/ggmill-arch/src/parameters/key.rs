@@ -235,17 +235,17 @@ pub(crate) struct KeyTemplate {
 }
 
 impl KeyTemplate {
-    pub(crate) fn understand(
+    pub(crate) fn from_raw(
         architecture: &str,
         name: &str,
         raw: &RawKey,
-        known: &dyn Fn(&str) -> bool,
+        is_declared: &dyn Fn(&str) -> bool,
     ) -> Result<Self> {
-        let understood = || {
+        let parsed = || {
             let value = raw
                 .value
                 .as_ref()
-                .map(|value| expression(value, known))
+                .map(|value| expression(value, is_declared))
                 .transpose()
                 .map_err(|error| error.at("value"))?;
             let optional = raw.optional.unwrap_or(false);
@@ -271,12 +271,12 @@ impl KeyTemplate {
                 value,
                 optional,
                 required: raw.required,
-                when: condition(raw.when.as_ref(), known)?,
+                when: condition(raw.when.as_ref(), is_declared)?,
                 stage: raw.stage.unwrap_or(RawStage::Model),
                 is_further,
             })
         };
-        understood().map_err(|error| error.about(SubjectKind::Key, name))
+        parsed().map_err(|error| error.about(SubjectKind::Key, name))
     }
 }
 

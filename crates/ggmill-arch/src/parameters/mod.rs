@@ -22,7 +22,7 @@ pub(crate) struct Parameter {
     /// Its paths in a configuration, in order of precedence.
     pub(crate) from: Vec<Box<str>>,
     /// Its sources in a file, in order of precedence.
-    pub(crate) keys: Vec<FilePlace>,
+    pub(crate) keys: Vec<ParameterKey>,
     pub(crate) default: Option<Expression>,
     /// The default when reading a file, instead of `default`.
     pub(crate) in_file: Option<Expression>,
@@ -48,7 +48,7 @@ pub struct ParameterOutline<'a> {
 
 /// The source of a hyperparameter in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum FilePlace {
+pub(crate) enum ParameterKey {
     /// The value of a metadata key.
     Value(Box<str>),
     /// The number of elements of a metadata key.
@@ -58,7 +58,7 @@ pub(crate) enum FilePlace {
 }
 
 /// Formats it as in descriptions, with the full key.
-impl fmt::Display for FilePlace {
+impl fmt::Display for ParameterKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Value(key) => f.write_str(key),
@@ -68,7 +68,7 @@ impl fmt::Display for FilePlace {
     }
 }
 
-impl FilePlace {
+impl ParameterKey {
     /// Parses a source: a key without the architecture prefix, a standard key, `len(KEY)` for its
     /// number of elements, or `blocks(TENSOR)` for the blocks that have the tensor.
     pub(crate) fn parse(architecture: &str, text: &str) -> Self {

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::language::expression::{Expression, Scope};
 use crate::parameters::ParameterSource;
 use crate::parameters::declared::IMPLICIT;
-use crate::parameters::entries::Entries;
+use crate::parameters::entries::MetadataSource;
 use crate::parameters::key::KeyTemplate;
 use crate::reference::keys::SpecifiedKey;
 use crate::resolve::Resolved;
@@ -19,7 +19,7 @@ use crate::value::ParameterValue;
 /// The program or document that requires a key of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Demand {
+pub enum RequiredBy {
     /// The specification lists it as required; the loader has a default.
     Specification,
     /// The loader rejects a file without it; the specification does not list it.
@@ -28,9 +28,9 @@ pub enum Demand {
     Both,
 }
 
-impl Demand {
+impl RequiredBy {
     /// Returns `true` if the loader rejects a file without the key.
-    pub fn is_by_loader(self) -> bool {
+    pub fn includes_loader(self) -> bool {
         matches!(self, Self::Loader | Self::Both)
     }
 }
@@ -46,7 +46,7 @@ pub struct KeySpec<'a> {
     /// The type of list elements, if it can be a list.
     pub element: Option<ValueType>,
     /// The requirement, if the key is required. A condition may exempt some models.
-    pub demand: Option<Demand>,
+    pub required_by: Option<RequiredBy>,
 }
 
 impl KeyTemplate {
@@ -55,18 +55,18 @@ impl KeyTemplate {
             name: &self.name,
             single: self.key_type.single,
             element: self.key_type.element,
-            demand: self.demand(),
+            required_by: self.required_by(),
         }
     }
 
     /// Combines the requirements in the description and in the specification.
-    fn demand(&self) -> Option<Demand> {
+    fn required_by(&self) -> Option<RequiredBy> {
         let is_specified = SpecifiedKey::of(&self.name).is_some();
         match self.required {
-            Some(RawRequired::Loader) if is_specified => Some(Demand::Both),
-            Some(RawRequired::Loader) => Some(Demand::Loader),
-            Some(RawRequired::Specification) => Some(Demand::Specification),
-            None | Some(RawRequired::None) => is_specified.then_some(Demand::Specification),
+            Some(RawRequired::Loader) if is_specified => Some(RequiredBy::Both),
+            Some(RawRequired::Loader) => Some(RequiredBy::Loader),
+            Some(RawRequired::Specification) => Some(RequiredBy::Specification),
+            None | Some(RawRequired::None) => is_specified.then_some(RequiredBy::Specification),
         }
     }
 }
@@ -102,15 +102,15 @@ impl Architecture {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn resolve_file(&self, metadata: Metadata<'_>) -> Result<Resolved<'_>> {
-        self.resolve_entries(&Entries::Read(metadata))
+        self.resolve_entries(&MetadataSource::File(metadata))
     }
 
     /// Like [`resolve_file`](Self::resolve_file), for metadata of a file to be written.
     pub fn resolve_metadata(&self, metadata: &MetadataBuf) -> Result<Resolved<'_>> {
-        self.resolve_entries(&Entries::ToWrite(metadata))
+        self.resolve_entries(&MetadataSource::Buffer(metadata))
     }
 
-    pub(crate) fn resolve_entries(&self, entries: &Entries<'_>) -> Result<Resolved<'_>> {
+    pub(crate) fn resolve_entries(&self, entries: &MetadataSource<'_>) -> Result<Resolved<'_>> {
         Resolved::of_file(self, entries).map_err(|error| error.within(self.name()))
     }
 
@@ -142,11 +142,11 @@ impl Architecture {
     /// Returns the keys that a file with this metadata must have and does not have. Conditions that
     /// cannot be evaluated count as met.
     pub fn missing_keys(&self, metadata: Metadata<'_>) -> Vec<KeySpec<'_>> {
-        let parameters = self.parameters_of(&Entries::Read(metadata), &[], [None; 3]);
+        let parameters = self.parameters_of(&MetadataSource::File(metadata), &[], [None; 3]);
         let fuel = Cell::new(Scope::FUEL);
         let scope = Scope::new(&parameters, &fuel);
         let missing = |template: &&KeyTemplate| {
-            template.demand().is_some()
+            template.required_by().is_some()
                 && metadata.get(&*template.name).is_none()
                 && template.when.evaluate_bool(&scope).unwrap_or(true)
         };

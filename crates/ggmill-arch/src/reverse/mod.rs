@@ -17,7 +17,7 @@ use crate::description::architecture::{Architecture, CheckpointKind};
 use crate::language::expression::Expression;
 use crate::language::facts::CheckpointFacts;
 use crate::parameters::config::text_part;
-use crate::parameters::entries::Entries;
+use crate::parameters::entries::MetadataSource;
 use crate::parameters::transformers::{class_defaults, every_class_has, model_types};
 use crate::value::ParameterValue as Value;
 use solver::{Read, Solver, ValueReader};
@@ -110,7 +110,7 @@ impl Architecture {
         read: &dyn Fn(&str) -> Option<Vec<f32>>,
         facts: Option<&dyn CheckpointFacts>,
     ) -> Vec<ReversedConfig> {
-        let entries = Entries::Read(metadata);
+        let entries = MetadataSource::File(metadata);
         let tensors = tensors.get(..MAX_TENSORS).unwrap_or(tensors);
         let tensors: Vec<(&str, Shape)> = tensors
             .iter()

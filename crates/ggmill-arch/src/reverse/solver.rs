@@ -15,18 +15,18 @@ use crate::language::expression::{Expression, Parameters, Purpose, Scope, Unknow
 use crate::language::facts::CheckpointFacts;
 use crate::parameters::config::Config;
 use crate::parameters::declared::IMPLICIT;
-use crate::parameters::entries::{Entries, read};
+use crate::parameters::entries::{MetadataSource, read};
 use crate::parameters::key::KeyTemplate;
-use crate::parameters::{FilePlace, Parameter, ParameterSource as _};
+use crate::parameters::{Parameter, ParameterKey, ParameterSource as _};
 use crate::value::ParameterValue as Value;
 
 /// Reads metadata as values of hyperparameters.
 pub(super) struct ValueReader<'a> {
-    entries: &'a Entries<'a>,
+    entries: &'a MetadataSource<'a>,
 }
 
 impl<'a> ValueReader<'a> {
-    pub(super) fn of(entries: &'a Entries<'a>) -> Self {
+    pub(super) fn of(entries: &'a MetadataSource<'a>) -> Self {
         Self { entries }
     }
 
@@ -255,8 +255,8 @@ impl<'a> Solver<'a> {
                 continue;
             }
             let found = parameter.keys.iter().find_map(|place| match place {
-                FilePlace::Value(key) => values.get(key),
-                FilePlace::Count(_) | FilePlace::Blocks(_) => None,
+                ParameterKey::Value(key) => values.get(key),
+                ParameterKey::Count(_) | ParameterKey::Blocks(_) => None,
             });
             // The default of readers of files.
             let found = found.or_else(|| parameter.in_file.as_ref()?.known(&[], self, true));

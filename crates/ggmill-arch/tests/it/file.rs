@@ -1,10 +1,10 @@
-//! Finished files against descriptions: numbers read back from metadata, tensors compared.
+//! Reads GGUF files with descriptions: hyperparameters from metadata, and the differences in tensors.
 
-use ggmill_arch::{Architecture, Demand, Difference, ErrorKind};
+use ggmill_arch::{Architecture, Difference, ErrorKind, RequiredBy};
 use ggmill_core::{Builder, Header, MetadataBuf, Shape};
 
-/// Blocks that differ: the width of each, whether it has a gate, and states in those without
-/// attention.
+/// A description of a model whose blocks differ in width, in whether they have a gate, and in whether
+/// they have attention or a recurrent state.
 const DIFFERENT: &str = r#"
 schema = "ggmill.architecture/1"
 name = "different"
@@ -42,7 +42,7 @@ fn metadata() -> MetadataBuf {
     metadata
 }
 
-/// The file with these tensors, without data.
+/// Returns a file with these tensors, without data.
 fn header(metadata: &MetadataBuf, tensors: &[(&str, &[u64])]) -> Vec<u8> {
     let mut builder = Builder::new().metadata(metadata.clone());
     for (name, shape) in tensors {
@@ -152,11 +152,11 @@ fn what_the_metadata_lack_or_have_wrong_is_named() {
     let missing: Vec<_> = architecture
         .missing_keys(empty.metadata())
         .iter()
-        .map(|key| (key.name, key.demand.unwrap()))
+        .map(|key| (key.name, key.required_by.unwrap()))
         .collect();
     assert_eq!(missing.len(), 5);
-    assert!(missing.contains(&("different.block_count", Demand::Loader)));
-    assert!(missing.contains(&("different.attention.head_count", Demand::Specification)));
+    assert!(missing.contains(&("different.block_count", RequiredBy::Loader)));
+    assert!(missing.contains(&("different.attention.head_count", RequiredBy::Specification)));
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn every_description_answers_metadata_that_are_absurd() {
             }
             let file = header(&metadata, &[]);
             let file = Header::parse(&file).unwrap();
-            // An answer, whichever: no panic and no wait.
+            // A result or an error: no panic and no endless loop.
             if let Err(error) = architecture.resolve_file(file.metadata()) {
                 assert!(error.to_string().starts_with("architecture "), "{error}");
             }

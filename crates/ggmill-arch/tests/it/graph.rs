@@ -1,10 +1,10 @@
-//! Computation graphs of descriptions: what is an error when one is loaded.
+//! Computation graphs of descriptions, and the errors of loading one.
 
 use ggmill_arch::Architecture;
 use ggmill_arch::graph::{Operation, Output};
 use ggmill_core::MetadataBuf;
 
-/// A small description with this computation.
+/// Returns a small description with this computation.
 fn description(computation: &str) -> String {
     format!(
         r#"
@@ -52,7 +52,7 @@ fn refused(graph: &str) -> String {
     Architecture::parse(&description(graph)).unwrap_err().to_string()
 }
 
-/// The sizes of a model.
+/// Returns the configuration of a small model.
 fn metadata() -> MetadataBuf {
     let mut metadata = MetadataBuf::new();
     for (key, value) in [
@@ -80,7 +80,7 @@ fn a_graph_is_made_of_the_numbers_of_a_model() {
     assert_eq!(extents, [&[6][..], &block, &block, &[30]].concat());
     let blocks: Vec<_> = graph.sections().iter().map(|section| section.block).collect();
     assert_eq!(blocks, [None, Some(0), Some(1), None]);
-    // The output is that of the embedding, which is needed once.
+    // The output matrix is the embedding, so the graph has this weight once.
     let Operation::Linear { matrix, bias: None, scale: None } =
         graph.nodes()[graph.output()].operation
     else {
@@ -105,7 +105,7 @@ fn the_text_of_a_graph_is_its_source() {
 fn errors_of_loading_have_a_place() {
     let mut wrong = Vec::new();
     for (from, to, expected) in [
-        // Names, arguments and options.
+        // Errors in names, arguments and options.
         (
             "linear(ffn_up[i]",
             "linear(ffn_upp[i]",
@@ -129,7 +129,7 @@ fn errors_of_loading_have_a_place() {
         ("layer(x, i)\n", "layer(x, i, 1)\n", "layer takes 2 arguments, found 3"),
         ("layer(x, i)\n", "layer(x, 0, i=i)\n", "layer is given i twice"),
         ("layer(x, i)\n", "layer(x, i, n=1)\n", "layer has no parameter \"n\""),
-        // The language.
+        // Errors in the syntax.
         ("    return x + linear(ffn_down[i], u)", "    return layer(x, i)", "layer calls itself"),
         ("def model", "def modell", "there is no function model"),
         ("def model():", "def model(x):", "model takes no arguments"),
@@ -140,7 +140,7 @@ fn errors_of_loading_have_a_place() {
         ("        u = u *", "        u = u\n      u = u *", "is not that of any open block"),
         ("x = layer(x, i)", "x == layer(x, i)", "expected NAME = VALUE"),
         ("linear(ffn_up[i], x)", "width < inner < 3", "comparisons cannot be chained"),
-        // Shapes, in each branch.
+        // Errors in shapes, in each branch.
         (
             "linear(ffn_up[i], x)",
             "linear(ffn_down[i], x)",
@@ -149,15 +149,15 @@ fn errors_of_loading_have_a_place() {
         ("x + linear(ffn_down[i], u)", "x + u", ", where x = "),
         ("u * silu(linear(ffn_gate[i], x))", "u * silu(x)", "combines"),
         ("silu(linear", "split_heads(linear", "split_heads takes 2 arguments"),
-        // A tensor that only some models have.
+        // A tensor that some models lack.
         ("if gated:", "if not gated:", "blk.0.ffn_gate, which the model does not have"),
-        // A value that only some models have.
+        // A variable that some models do not set.
         (
             "    u = linear(ffn_up[i], x)\n",
             "    if gated:\n        u = linear(ffn_up[i], x)\n",
             "u: has no value here",
         ),
-        // A condition of which one side is never taken.
+        // A condition with a branch that no generated model takes.
         (
             "if gated:\n        u = u * silu(linear(ffn_gate[i], x))",
             "if blocks > 0:\n        u = silu(u)",
@@ -176,7 +176,8 @@ fn errors_of_loading_have_a_place() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Errors of programs, whole: the place, the expression, the values of the names in it, and the calls.
+/// Complete error messages of programs: the location, the expression, the values of the names in it, and
+/// the calls.
 #[test]
 fn errors_say_place_expression_values_and_calls() {
     let before = "architecture \"tiny\": ";
@@ -231,7 +232,7 @@ fn errors_say_place_expression_values_and_calls() {
     }
 }
 
-/// Errors of the tables: the line and the column of the expression, and the nearest name.
+/// Error messages of the tables: the line and the column of the expression, and the most similar name.
 #[test]
 fn errors_of_tables_have_a_place() {
     for (from, to, expected) in [
@@ -292,7 +293,7 @@ fn functions_of_other_architectures_can_be_imported() {
             "from qwen3 import layer\n",
             "qwen3.py:1:1: there is no function model, in: from qwen3 import layer",
         ),
-        // A tensor that this description does not have.
+        // A tensor that the description does not list.
         ("from rwkv7 import model\n", "rwkv7.py:"),
     ] {
         let error = of(source).unwrap_err().to_string();
@@ -320,7 +321,7 @@ fn what_a_graph_excludes_is_not_checked_and_is_said() {
 
 #[test]
 fn the_check_of_a_graph_begins_with_the_example_of_the_description() {
-    // 77 and 343 are not made up by chance.
+    // No generated model has the widths 77 and 343.
     let odd = "    assert width * width + inner * inner == 123578, \"the widths are others\"\n    x = embed";
     let odd = BLOCK.replacen("    x = embed", odd, 1);
     let error = refused(&odd);
@@ -330,7 +331,7 @@ fn the_check_of_a_graph_begins_with_the_example_of_the_description() {
     let given = description(&odd).replace("title = \"Tiny\"", example);
     let odd = Architecture::parse(&given).unwrap();
     assert!(odd.has_graph());
-    // It says what metadata could say.
+    // The values of an example have the types of metadata.
     for (value, expected) in [("width", "embedding_length"), ("1 +", "example")] {
         let given = given.replace("= 77", &format!("= \"{value}\""));
         let error = Architecture::parse(&given).unwrap_err().to_string();

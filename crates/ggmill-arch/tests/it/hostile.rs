@@ -1,9 +1,9 @@
-//! Descriptions that are wrong, by slip or by intent.
+//! Malformed and hostile descriptions.
 
 use ggmill_arch::{Architecture, Error, ErrorKind};
 use serde_json::json;
 
-/// A whole small description with one part replaced or added.
+/// Returns a small description with one part replaced or added.
 fn description(parameters: &str, keys: &str, tensors: &str) -> String {
     format!(
         "schema = \"ggmill.architecture/1\"\nname = \"small\"\ntitle = \"Small\"\n[parameters]\nn \
@@ -194,7 +194,7 @@ fn two_tensors_of_one_name_are_refused() {
     );
 }
 
-/// Numbers that look random and are the same every time (xorshift).
+/// A pseudo-random number generator with a fixed seed (xorshift).
 struct Numbers(u64);
 
 impl Numbers {
@@ -230,7 +230,7 @@ fn a_damaged_description_gives_an_answer() {
         "block_count",
         "\n",
     ];
-    // Without its graph, which would be checked on many models.
+    // The graph is omitted, because it would be checked on many generated models.
     let whole = include_str!("../../data/architectures/llama.toml");
     let config = json!({
         "architectures": ["MixtralForCausalLM"], "hidden_size": 64, "intermediate_size": 172, "num_attention_heads": 8, "num_hidden_layers": 3,
@@ -245,7 +245,7 @@ fn a_damaged_description_gives_an_answer() {
             let start = numbers.below(text.len());
             let end = (start + numbers.below(6)).min(text.len());
             let piece = PIECES[numbers.below(PIECES.len())];
-            // The description is ASCII, so every place is one.
+            // The description is ASCII, so every index is a character boundary.
             text.replace_range(start..end, piece);
         }
         if let Ok(architecture) = Architecture::parse(&text) {
@@ -255,7 +255,7 @@ fn a_damaged_description_gives_an_answer() {
             }
         }
     }
-    // Damage in a comment or in a name changes little.
+    // Changes in comments and names leave a description valid.
     assert!(accepted > tries / 30, "{accepted}");
 }
 
@@ -279,7 +279,7 @@ fn a_damaged_graph_gives_an_answer() {
     assert!(accepted < 30, "{accepted}");
 }
 
-/// A description with so much of one thing.
+/// Returns a description with `count` entries of one kind.
 fn with(count: usize, before: &str, entry: impl Fn(usize) -> String, after: &str) -> String {
     let entries: String = (0..count).map(entry).collect();
     description("", "", "")
@@ -295,7 +295,7 @@ fn what_a_description_has_many_times_is_bounded() {
     let tensor = |n: usize| format!("t{n} = {{ shape = [1], role = 'norm', from = ['a{n}'] }}\n");
     let many = |of: usize, entry: &dyn Fn(usize) -> String| (0..of).map(entry).collect::<String>();
     for toml in [
-        // 50,000 parts were read one by one, and that took 13 seconds.
+        // Reading 50,000 included parts took 13 seconds before there was a limit.
         with(50_000, "include = [", |_| "'model',".to_owned(), "]"),
         with(65, "include = [", |_| "'model',".to_owned(), "]"),
         with(2000, "ignore = [", |n| format!("'{n}',"), "]"),
@@ -317,7 +317,7 @@ fn what_a_description_has_many_times_is_bounded() {
         assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
         assert!(error.to_string().contains("the limit is"), "{error}");
     }
-    // Up to the limits a description is read.
+    // Descriptions at the limits are accepted.
     let whole = description(
         &many(1000, &parameter),
         &many(4000, &key),
@@ -326,7 +326,7 @@ fn what_a_description_has_many_times_is_bounded() {
     assert_eq!(Architecture::parse(&whole).unwrap().outline().count(), 4000);
 }
 
-/// A description with this function for the graph.
+/// Returns a description whose graph is this function.
 fn with_computation(source: &str) -> String {
     description("", "", "[[tensors]]\n[tensors.tensor]\n\"t.weight\" = { shape = [4, 8], role = \"norm\", from = [\"t\"] }\n")
         .replace("[parameters]", &format!("computation = '''\n{source}'''\n[parameters]"))
@@ -340,7 +340,7 @@ fn programs_are_bounded() {
         format!("def model():\n    x = {value}\n    return logits(embed(t, tokens))\n")
     };
     let blocks: String = (1..40).map(|depth| format!("{}if True:\n", "  ".repeat(depth))).collect();
-    // Each function calls the one before it twice.
+    // Each function calls the previous one twice.
     let calls: String =
         (1..30).map(|n| format!("def f{n}(x):\n    return f{}(f{}(x))\n", n - 1, n - 1)).collect();
     let functions: String = (0..300).map(|n| format!("def f{n}():\n    return 1\n")).collect();
@@ -371,7 +371,7 @@ fn programs_are_bounded() {
             "def model():\n    x = range(60000)\n    for i in range(60000):\n        y = x\n    return logits(embed(t, tokens))\n".to_owned(),
             "too many steps",
         ),
-        // Texts and lists that double with every turn, and lists that get deeper.
+        // Strings and lists that double with each iteration, and lists that nest deeper.
         (
             "def model():\n    x = 'a'\n    for i in range(100):\n        x = x + x\n    return logits(embed(t, tokens))\n".to_owned(),
             "has 131072 values in 0 levels, the limit is 65536 in 8",

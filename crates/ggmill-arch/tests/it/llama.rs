@@ -1,4 +1,4 @@
-//! The built-in description, on configurations written here.
+//! The built-in description of LLaMA, with configurations written in these tests.
 
 use ggmill_arch::{ErrorKind, KeyValue, Operation, Origin, ParameterValue, Role, Subject};
 use ggmill_core::RawStr;
@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use crate::llama;
 
-/// The sizes of Mistral 7B.
+/// Returns the configuration of Mistral 7B.
 fn mistral() -> Json {
     json!({
         "architectures": ["MistralForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32,
@@ -58,7 +58,7 @@ fn output_may_be_tied() {
     assert_eq!((output.required, output.tied.as_deref()), (true, Some("token_embd.weight")));
     let tied = llama().resolve(&with(mistral(), "tie_word_embeddings", true.into())).unwrap();
     assert!(!tied.tensor("output.weight").unwrap().required);
-    // The model without its head has none, whatever it says about ties.
+    // A model class without a head has no output tensor, whether the configuration ties it or not.
     let headless =
         llama().resolve(&with(mistral(), "architectures", json!(["LlamaModel"]))).unwrap();
     assert!(!headless.tensor("output.weight").unwrap().required);
@@ -81,7 +81,7 @@ fn experts_are_stacked_in_their_order() {
         .map(|expert| format!("model.layers.7.block_sparse_moe.experts.{expert}.w3.weight"))
         .collect();
     assert_eq!(alternatives[0].names, names);
-    // One expert missing is not the same as none there.
+    // A checkpoint with only some of the experts is an error; without any, the other source is used.
     let error = up.source(|name| name == names[0] || name == names[2]).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -260,7 +260,7 @@ fn what_a_file_cannot_express_is_named() {
         yarn("beta_fast", json!(16)),
         ["rope_scaling.beta_fast is 16, and programs assume 32"]
     );
-    // A window as long as the context changes nothing.
+    // A window as long as the context has no effect.
     assert_eq!(assumed("sliding_window", json!(1 << 20)), [""; 0]);
     assert_eq!(
         assumed("sliding_window", json!(1024)),

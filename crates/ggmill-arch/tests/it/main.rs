@@ -1,5 +1,5 @@
-//! Descriptions through their public door: against the reference, on configurations that are wrong,
-//! and as a user writes them.
+//! Tests of descriptions through the public API: against the reference, with invalid configurations, and
+//! with descriptions as users write them.
 
 #![allow(
     clippy::format_collect,
@@ -19,7 +19,7 @@ mod view;
 
 use ggmill_arch::Architecture;
 
-/// The description under test.
+/// Returns the description under test.
 fn llama() -> &'static Architecture {
     Architecture::builtin("llama").unwrap()
 }

@@ -1,10 +1,10 @@
-//! Against the reference: small checkpoints of every kind, and what its converter made of them.
+//! Compares descriptions with files that the reference converter wrote from small checkpoints.
 //!
 //! Each file under `tests/fixtures/reference` has a `config.json`, the names and row-major shapes
 //! of a checkpoint in the reference's order, and the keys and tensors of the file that
 //! `convert_hf_to_gguf.py` of llama-cpp-python 0.3.36 wrote as F16 (transformers 4.57.6, PyTorch
-//! 2.11.0; the step that reads the tokenizer left out). `tests/fixtures/make.py` made them.
-//! tinystories260K is a real checkpoint, the others have nothing but zeros for weights.
+//! 2.11.0; without the tokenizer). `tests/fixtures/make.py` generates them. tinystories260K is a real
+//! checkpoint; the weights of the others are zeros.
 
 use std::path::Path;
 
@@ -17,12 +17,12 @@ fn fixture(name: &str) -> Json {
         .join("tests/fixtures/reference")
         .join(name)
         .with_extension("json");
-    // The names have dots: `with_extension` would cut "llama-3.2".
+    // `with_extension` would truncate names with dots, such as "llama-3.2".
     let path = path.with_file_name(format!("{name}.json"));
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// A key as the fixture has it: name, type, value.
+/// Returns a key in the form of the fixture: name, type, value.
 fn shown(name: &str, value: &Value<'_>) -> Json {
     let name_of_type = match value {
         Value::U32(_) => "UINT32",
@@ -50,7 +50,7 @@ fn agrees(name: &str) {
 
     let mut metadata = MetadataBuf::new();
     model.write_keys(FileType::F16, &mut metadata);
-    // The magnitude of YaRN, which the reference writes to a key that is not read.
+    // The reference writes the magnitude of YaRN to a key that no program reads.
     let magnitude = metadata.get("llama.rope.scaling.attn_factor").and_then(|value| value.as_f64());
     let given = config["rope_parameters"]["attention_factor"].as_f64();
     #[expect(clippy::cast_possible_truncation, reason = "the key is F32")]

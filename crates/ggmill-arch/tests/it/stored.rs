@@ -1,4 +1,4 @@
-//! Graphs as files have them: what is read is what was written, and hostile ones are refused before
+//! Graphs stored in files: reading returns the written graph, and hostile graphs are refused before
 //! anything is computed.
 
 use std::time::Instant;
@@ -7,7 +7,7 @@ use ggmill_arch::ErrorKind;
 use ggmill_arch::graph::{Graph, STEPS_KEY, VERSION_KEY};
 use ggmill_core::{Builder, Header, MetadataBuf};
 
-/// Tensors by what their names say: `w_8x16` has the dimensions 8 and 16.
+/// Returns the dimensions in the name of a tensor: `w_8x16` has the dimensions 8 and 16.
 fn dimensions(name: &str) -> Option<Vec<u64>> {
     let (_, sizes) = name.strip_suffix(".weight")?.split_once('_')?;
     sizes.split('x').map(|size| size.parse().ok()).collect()
@@ -20,7 +20,7 @@ fn read(steps: &[&str]) -> Result<Graph, (ErrorKind, String)> {
 const BEGIN: &str = "x = rows('t_8x100', tokens)";
 const END: &str = "logits = linear('o_8x100', y)";
 
-/// A graph with these steps between the tokens and the output.
+/// Returns a graph with these steps between the embedding and the output.
 fn between(steps: &[&str]) -> Result<Graph, (ErrorKind, String)> {
     read(&[&[BEGIN], steps, &[END]].concat())
 }
@@ -68,7 +68,7 @@ fn every_operation_of_set_2_is_written_as_it_is_read() {
     let sizes: Vec<_> =
         [5, 7, 9, 12].map(|node: usize| graph.nodes()[node].extent.to_string()).into();
     assert_eq!(sizes, ["4 × 4", "2 × 3", "4 × 1", "4 × 4"]);
-    // What does not fit is refused.
+    // Tensors and options that do not match the operands are refused.
     for (step, expected) in [
         ("y = linear_heads('h_8x3x2', x)", "h_8x3x2.weight"),
         ("y = conv('c_3x9', x)", "c_3x9.weight"),
@@ -118,7 +118,7 @@ fn every_operation_of_set_2_is_written_as_it_is_read() {
     ])
     .unwrap_err();
     assert!(message.contains("picks of 4 heads, expected 1 or 1"), "{message}");
-    // Factors for more than is rotated are of set 2.
+    // More factors than rotated elements need operation set 2.
     let set = |factors: &str| {
         let step = format!("y = rope(x, 'pairs', 4, 100.0, factors = '{factors}')");
         between(&[&step]).map(|graph| graph.operation_set())
@@ -148,7 +148,7 @@ fn every_operation_of_set_3_is_written_as_it_is_read() {
     assert_eq!((graph.operation_set(), graph.has_source()), (3, true));
     let of_source: Vec<bool> = graph.nodes().iter().map(|node| node.of_source).collect();
     assert_eq!(of_source, [true, true, true, true, true, true, true, false, false, false, false]);
-    // Values of two texts meet in attention alone, and there by no position.
+    // Only attention combines values of the text and of the source, and not by position.
     let source = "s = rows('t_8x100', tokens, source = true)";
     for (step, expected) in [
         ("y = x + s", "values of the text with values of the source"),
@@ -166,7 +166,7 @@ fn every_operation_of_set_3_is_written_as_it_is_read() {
         let (_, message) = between(&[source, step]).unwrap_err();
         assert!(message.contains(expected), "{step}: {message}");
     }
-    // A value may have the name of the option, as it might before there was one.
+    // A value may have the name of an option that a later operation set added.
     let named = [BEGIN, "source = silu(x)", "y = x + source", END];
     assert_eq!(read(&named).unwrap().operation_set(), 1);
 }
@@ -193,7 +193,7 @@ fn every_operation_of_set_4_is_written_as_it_is_read() {
     assert_eq!(graph.steps().unwrap(), steps);
     assert_eq!((graph.operation_set(), graph.source_width()), (4, Some(16)));
     assert_eq!(between(&["y = shift(x, ahead = true)"]).unwrap().operation_set(), 4);
-    // The parts of a kernel are counted, and each number of it is a multiplication.
+    // Each element of a kernel is one multiplication.
     let taps = between(&["p = split(x, 2)", "y = linear_taps('k_2x4x8', p)"]).unwrap();
     assert_eq!((taps.operation_set(), taps.source_width()), (4, None));
     assert_eq!(taps.multiplications(), 8 * 8 + 8 * 100);
@@ -262,16 +262,16 @@ fn every_operation_of_set_5_is_written_as_it_is_read() {
     assert_eq!(graph.operation_set(), 5);
     let sizes: Vec<_> =
         [8, 11, 15, 21].map(|node: usize| graph.nodes()[node].extent.to_string()).into();
-    // A run that is not whole is picked besides.
+    // The incomplete run is selected in addition.
     assert_eq!(sizes, ["2 × 4", "4", "3", "2"]);
     let set = |steps: &[&str]| between(steps).unwrap().operation_set();
     assert_eq!(set(&["y = root(x)"]), 5);
     assert_eq!(set(&["y = rope(x, 'pairs', 8, 100.0, back = true)"]), 5);
     assert_eq!(set(&["y = rope(x, 'pairs', 8, 100.0, back = false)"]), 1);
-    // Matrices that are one are of set 5; one matrix for one part is not.
+    // A single matrix for several parts needs set 5; one for a single part does not.
     assert_eq!(set(&["p = split(x, 2)", "q = linear_heads('h_4x8', p)", "y = merge(q)"]), 5);
     assert_eq!(set(&["y = linear_heads('h_8x8', x)"]), 2);
-    // Each division reads everything, and runs are fewer than tokens.
+    // Each division of Sinkhorn normalization reads all elements.
     let turns = |count: u64| {
         let step = format!("y = sinkhorn(x, {count}, 0.0)");
         between(&[&step]).map(|graph| graph.reads())
@@ -338,7 +338,7 @@ fn every_operation_of_set_6_is_written_as_it_is_read() {
     let set = |steps: &[&str]| between(steps).unwrap().operation_set();
     assert_eq!(set(&["y = nearest(x)"]), 6);
     assert_eq!(set(&["t = is_token(0)", "y = x * t"]), 6);
-    // It has no operand, so the end of a graph that is computed for some tokens has none.
+    // `is_token` has no operand, so it is computed for all tokens of the text.
     assert!(graph.nodes()[1].operation.is_of_text() && !graph.nodes()[5].operation.is_of_text());
     for (step, expected) in [
         ("y = is_token(-1)", "takes an integer of at least 0, found -1"),
@@ -400,13 +400,13 @@ fn hashes_and_distances_of_set_6_are_written_as_they_are_read() {
 
 #[test]
 fn the_work_of_set_2_is_bounded() {
-    // A state of 2²⁰ numbers for a token of 2¹⁰: more multiplications than the tensors allow.
+    // A recurrent state of 2²⁰ elements for vectors of 2¹⁰: more multiplications than the tensors permit.
     let wide =
         ["a = linear('a_8x1024', x)", "s = recurrence(a, a, a, a)", "y = linear('b_1024x8', s)"];
     let (kind, message) = between(&wide).unwrap_err();
     assert_eq!(kind, ErrorKind::Limit, "{message}");
     assert!(message.contains("multiplications per token"), "{message}");
-    // Taps count as often as they are read.
+    // The number of taps must be that of the kernel.
     let (kind, message) =
         between(&["a = repeat(x, 65536)", "b = merge(a)", "c = conv('c_1024x524288', b)", "y = x"])
             .unwrap_err();
@@ -489,7 +489,7 @@ fn a_step_is_one_operation_on_what_is_known() {
         let (_, message) = between(&[step]).unwrap_err();
         assert!(message.contains(expected), "{step}: {message}");
     }
-    // Places beyond what is taken from are refused.
+    // Indices beyond the operand are refused.
     let choice = ["a = linear('a_8x9', x)", "e = top(a, 2)"];
     let wrong = |step| between(&[&choice[..], &[step]].concat()).unwrap_err().1;
     let message = wrong("y = take(x, e)");
@@ -506,11 +506,11 @@ fn work_is_bounded_before_it_is_done() {
         assert_eq!(kind, ErrorKind::Limit, "{message}");
         message
     };
-    // Many steps.
+    // A graph with too many steps.
     let names: Vec<String> = (0..40_000).map(|number| format!("v{number} = silu(x)")).collect();
     let many: Vec<&str> = names.iter().map(String::as_str).collect();
     limited(read(&many));
-    // One small matrix, again and again.
+    // Repeated multiplications by one small matrix.
     let repeated = |count: usize| {
         let mut steps: Vec<String> = vec!["v0 = silu(x)".into()];
         steps.extend(
@@ -524,7 +524,7 @@ fn work_is_bounded_before_it_is_done() {
     let many = repeated(2000);
     let message = limited(between(&many.iter().map(String::as_str).collect::<Vec<_>>()));
     assert!(message.contains("64 per number in its tensors"), "{message}");
-    // Results that double.
+    // Results whose lengths double.
     let doubled = |count: usize| {
         let mut steps = vec!["v0 = silu(x)".to_owned()];
         let double = |number| format!("v{number} = concat(v{0}, v{0})", number - 1);
@@ -539,7 +539,7 @@ fn work_is_bounded_before_it_is_done() {
     assert!(message.contains("numbers per token, but the limit is 134217728"), "{message}");
     let most = doubled(40);
     assert!(between(&most.iter().map(String::as_str).collect::<Vec<_>>()).is_err());
-    // Long and deep texts.
+    // Long and deeply nested texts.
     let long = format!("y = silu({}x)", " ".repeat(3000));
     assert!(between(&[&long]).unwrap_err().1.contains("the limit is 2048"));
     let deep = format!("y = {}x{}", "(".repeat(500), ")".repeat(500));
@@ -561,7 +561,7 @@ fn what_operations_read_is_bounded() {
         steps.push(end.to_owned());
         steps
     };
-    // Small results of wide values.
+    // Small results of wide operands.
     let wide = "x = rows('t_65536x4', tokens)";
     let end = "logits = linear('o_65536x4', x)";
     let message = limited(repeated(&[wide], 20_000, "top(x, 1)", end));
@@ -572,11 +572,11 @@ fn what_operations_read_is_bounded() {
     let mixed = [wide, "h = split(x, 65536)"];
     let message = limited(repeated(&mixed, 20_000, "mix(h, x)", end));
     assert!(message.contains("numbers per token, but the limit is 268435456"), "{message}");
-    // Experts that are never chosen.
+    // Experts that are searched, but not selected.
     let experts = [wide, "s = linear('s_65536x1', x)", "e = top(x, 1)"];
     let message = limited(repeated(&experts, 5_000, "linear_of('w_1x1x65536', s, e)", end));
     assert!(message.contains("numbers per token, but the limit is 268435456"), "{message}");
-    // Attention, for each pair of tokens.
+    // Attention, per pair of tokens.
     let one = [wide, "v = linear('s_65536x1', x)"];
     let message = limited(repeated(&one, 20, "attention(x, x, v, 1.0)", end));
     assert!(message.contains("needs 1310740 multiplications per pair"), "{message}");
@@ -618,12 +618,12 @@ fn a_scale_has_the_dimensions_that_its_matrix_needs() {
         assert!(message.contains("uses x.scale, which has"), "{message}");
         assert!(message.contains(", expected 16"), "{message}");
     }
-    // It is known already, because another step takes it.
+    // The tensor is a weight of an earlier step.
     let mut known = experts.to_vec();
     known.insert(2, "q = p * 'x.scale'");
     let message = read(&[2], &known).unwrap_err();
     assert!(message.contains("uses x.scale, which has dimensions 2, expected 16"), "{message}");
-    // One matrix has one number.
+    // A single matrix has one scale.
     let one = ["x = rows('token_embd', tokens)", "logits = linear('y', x)"];
     let message = read(&[16], &one).unwrap_err();
     assert!(message.contains("uses y.scale, which has dimensions 8 × 2, expected 1"), "{message}");
@@ -641,7 +641,7 @@ fn sections_are_of_the_blocks_that_names_have() {
     assert_eq!(blocks("y = linear('blk.18446744073709551616.w_8x8', x)"), [None]);
 }
 
-/// What a file with these entries has.
+/// Returns the graph stored in a file with these metadata entries.
 fn stored(set: impl Fn(&mut MetadataBuf)) -> Option<Result<Graph, ggmill_arch::Error>> {
     let mut metadata = MetadataBuf::new();
     set(&mut metadata);
@@ -667,7 +667,7 @@ fn a_graph_of_metadata_has_its_operation_set() {
         metadata.set(STEPS_KEY, &steps[..]);
     });
     assert!(later.contains("is 7, but the newest operation set that is known is 6"), "{later}");
-    // A graph has the least set that has its operations, and no others.
+    // The operation set of a graph is the lowest one that has its operations.
     let newer = [BEGIN, "y = shift(x)", END];
     let graph = stored(|metadata| read(&newer).unwrap().write(metadata).unwrap()).unwrap();
     assert_eq!(graph.unwrap().operation_set(), 2);

@@ -1,11 +1,11 @@
-//! Descriptions a user writes, shaped by what other architectures need.
+//! Descriptions as a user writes them, with features of several architectures.
 
 use ggmill_arch::{Architecture, Catalogue, KeyValue, Operation, Origin, Role};
 use ggmill_core::Shape;
 use serde_json::json;
 
-/// A state-space model: other names, sizes that are derived, a decay that is computed from what is
-/// stored, a convolution that is squeezed.
+/// A state-space model: different names, derived sizes, a decay that is computed from a stored tensor, and
+/// a convolution with a squeezed dimension.
 const SSM: &str = r#"
 schema = "ggmill.architecture/1"
 name = "mamba"
@@ -34,7 +34,7 @@ for = "bid in 0..block_count"
 "blk.{bid}.ssm_conv1d.weight" = { shape = ["kernel", "inner"], role = "ssm.conv", keep_f32 = true, from = ["backbone.layers.{bid}.mixer.conv1d.weight"], operations = ["reshape(kernel, inner)"] }
 "#;
 
-/// Lists with one value per block, fused matrices taken apart and put together, norms with an
+/// A model with lists of one value per block, fused matrices that are split or joined, and norms with an
 /// offset.
 const PER_BLOCK: &str = r#"
 schema = "ggmill.architecture/1"
@@ -115,13 +115,13 @@ fn blocks_may_differ() {
         [Operation::Add(1.0)]
     );
 
-    // The same description where all blocks are alike.
+    // The same description for a model of equal blocks.
     let model = architecture
         .resolve(&json!({ "dim": 8, "layers": 3, "ff": 16, "first_dense": 2 }))
         .unwrap();
     assert_eq!(model.keys()[0].value, KeyValue::U32(16));
     assert_eq!(model.tensors().len(), 3);
-    // A list that is too short names the tensor.
+    // The error for a list that is too short names the expression.
     let error = architecture.resolve(&json!({ "dim": 8, "layers": 3, "ff": [1] })).unwrap_err();
     assert_eq!(
         error.to_string(),

@@ -1,5 +1,4 @@
-//! One view of a model, whether its numbers come from a configuration or from metadata, with a
-//! description or without.
+//! Views of models: from a configuration or from metadata, with a description or without.
 
 use ggmill_arch::{
     Architecture, Catalogue, ComputeKind, ComputeLayer, ComputeNode, ComputeNumbers, ComputeSpec,
@@ -8,7 +7,7 @@ use ggmill_arch::{
 use ggmill_core::{Builder, Endian, FileType, Header, MetadataBuf};
 use serde_json::{Value as Json, json};
 
-/// Configurations of the checkpoints that descriptions are for.
+/// Returns configurations of checkpoints, for the descriptions.
 fn configurations() -> Vec<Json> {
     let small = json!({
         "architectures": ["LlamaForCausalLM"], "vocab_size": 512, "num_hidden_layers": 5, "hidden_size": 64, "intermediate_size": 172,
@@ -40,7 +39,7 @@ fn file(metadata: MetadataBuf, endian: Endian) -> Header<'static> {
     .unwrap()
 }
 
-/// What the views of every crate ask for.
+/// Returns the hyperparameters that the crates read from a view.
 fn numbers(model: &ModelView<'_>) -> (Option<u64>, u64, u64, u64, u64) {
     (
         model.block_count(),
@@ -84,8 +83,8 @@ fn a_configuration_and_the_metadata_made_of_it_are_one_model() {
                 assert_eq!(of(&of_config), of(&of_file), "{config}: {name}");
                 assert_eq!(of(&of_config), of(&undescribed), "{config}: {name}");
             }
-            // Hyperparameters that a file has a place for come out of it as they went in; floats
-            // as the f32 that they are there.
+            // Hyperparameters with a key have the same value after a round trip; floats are rounded
+            // to f32.
             let read = of_file.resolve().unwrap().unwrap();
             let described: Vec<_> = architecture
                 .outline_parameters()
@@ -120,7 +119,7 @@ fn a_configuration_and_the_metadata_made_of_it_are_one_model() {
     }
 }
 
-/// With the keys that every architecture has, a description says nothing else than the fallback.
+/// For the keys that every architecture has, a description and the fallback return the same values.
 #[test]
 fn the_fallback_reads_what_descriptions_read() {
     for architecture in Architecture::builtins() {
@@ -176,9 +175,9 @@ fn what_is_missing_or_cannot_be_is_absent() {
     assert_eq!(ModelView::of_metadata_to_write(&metadata).architecture(), "");
 }
 
-/// Where descriptions, one or several, and names of tensors differ about roles of matrices:
-/// mixtures go by names, as the reference does, unless a description is asked for. Those of whisper,
-/// whose names are not those of GGUF files, are left out.
+/// The matrices whose role by name differs from that in descriptions. Mixtures use the name, as the
+/// reference does, unless a description is requested. Whisper is omitted, because its tensors do not have
+/// the names of GGUF files.
 const DIFFERENT: &[&str] = &[
     "attn_k_b.weight: attention.kv_b, other by name",
     "attn_o.weight: attention.output, other by name",
@@ -208,7 +207,7 @@ fn names_tell_the_roles_that_descriptions_give() {
         for tensor in
             architecture.outline().filter(|tensor| tensor.shape.len() > 1 && acts(tensor.role))
         {
-            // Whatever the variable of the loop is called.
+            // Replaces the loop variable by a number.
             let name = match tensor.name.split_once('{') {
                 Some((before, rest)) => {
                     let after = rest.split_once('}').map_or("", |(_, after)| after);
@@ -257,7 +256,8 @@ fn what_mixtures_ask_of_architectures_is_data() {
     );
 }
 
-/// What a model with these numbers computes for eight tokens, without these of its tensors.
+/// Returns the operations of a model with these hyperparameters for eight tokens; it lacks the tensors in
+/// `absent`.
 fn computed(name: &str, numbers: &[(&str, u32)], absent: &[&str]) -> Vec<ComputeNode> {
     let mut metadata = MetadataBuf::new();
     metadata.set("general.architecture", name);
@@ -293,8 +293,7 @@ const SMALL: &[(&str, u32)] = &[
     ("context_length", 64),
 ];
 
-/// What the experts of a token give is added one by one, each as a view with what lies between its
-/// rows.
+/// The outputs of the experts of a token are added one by one, each as a strided view.
 #[test]
 fn the_results_of_experts_are_added_one_by_one() {
     let experts =
@@ -312,8 +311,8 @@ fn the_results_of_experts_are_added_one_by_one() {
     assert_eq!(nodes[sum + 1].sources, [sum, views[2]]);
 }
 
-/// Attention and feed-forward layer are beside each other in blocks without a norm between them,
-/// whatever the metadata say.
+/// In blocks without a norm before the feed-forward layer, attention and feed-forward layer are parallel,
+/// whatever the metadata says.
 #[test]
 fn tensors_of_blocks_decide_what_is_computed() {
     let name = "blk.0.ffn_norm.weight";
@@ -324,7 +323,7 @@ fn tensors_of_blocks_decide_what_is_computed() {
     assert!(has_norm(&with) && !has_norm(&without));
 }
 
-/// A description with these steps outside of loops.
+/// Returns a description with these steps outside loops.
 fn described(steps: &str) -> String {
     format!(
         "schema = \"ggmill.architecture/1\"\nname = \"small\"\ntitle = \"Small\"\n[memory]\n\
@@ -333,7 +332,7 @@ fn described(steps: &str) -> String {
     )
 }
 
-/// What a model of it computes.
+/// Returns the computation of a model with one block.
 fn small(description: &str) -> ComputeSpec {
     let mut metadata = MetadataBuf::new();
     metadata.set("general.architecture", "small");
@@ -343,14 +342,14 @@ fn small(description: &str) -> ComputeSpec {
     view.memory().unwrap().unwrap().compute.unwrap()
 }
 
-/// Where tensors are placed by their names, the first of those that a step names and the model has
-/// decides, and norms that it names are there if the model has them.
+/// A step is placed by the first tensor that it names and that the model has. Its norms are computed if
+/// the model has them.
 #[test]
 fn steps_name_the_tensors_that_they_are_computed_with() {
     let with = |step: &str| described(&format!("\"a = input(4)\", \"b = {step}\""));
     let nodes = |step: &str, tensors: &[&str]| {
         let spec = small(&with(step));
-        // Elsewhere names have no effect.
+        // Without placement, names have no effect.
         assert_eq!(spec.nodes(ComputeNumbers::default()).unwrap().len(), 2);
         let nodes = spec.placed_nodes(ComputeNumbers::default(), &|name| tensors.contains(&name));
         let shown = |node: &ComputeNode| (node.kind, node.weighted, node.tensor.clone());
@@ -365,7 +364,7 @@ fn steps_name_the_tensors_that_they_are_computed_with() {
     assert_eq!(nodes(step, &[]), [(own, false, None)]);
     let apart = "unweighted(4, a, of = 'first')";
     assert_eq!(nodes(apart, &["first"]), [(own, false, named("first"))]);
-    // What is stored in a cache, or taken from it, is where that is.
+    // Values that are stored in a cache or read from it are placed with the cache.
     for cached in ["cached(0, a)", "cached(4, a)"] {
         assert_eq!(nodes(cached, &[]), [(own, true, None)]);
     }
@@ -393,8 +392,8 @@ fn steps_name_the_tensors_that_they_are_computed_with() {
     }
 }
 
-/// Layers that compute with the weights of others are theirs where that is with weights, and keep
-/// caches and results of their own.
+/// Operations with weights belong to the layer that has the weights; results and caches belong to the
+/// layer that computes them.
 #[test]
 fn layers_can_compute_with_the_weights_of_others() {
     let groups = "\"a = input(4)\"]\n[[memory.compute]]\nfor = \"bid in 0..4\"\nsteps = [\"b = \
@@ -418,15 +417,14 @@ fn layers_can_compute_with_the_weights_of_others() {
     let of_others: Vec<_> =
         (0..4).flat_map(|block| [named(block % 2), (block, None), (block, None)]).collect();
     assert_eq!(layers(&shared), of_others);
-    // Of a layer that there is none of.
+    // The layer does not exist.
     let beyond = shared.replace("bid % (blocks + 1)", "bid + blocks");
     let error = small(&beyond).placed_nodes(ComputeNumbers::default(), &|_| true).unwrap_err();
     let message = "weights_of: layer 3 has the weights of layer 4, expected one below 4";
     assert!(error.to_string().contains(message), "{error}");
 }
 
-/// A result that is early is computed before what follows the last expanded one, if that it is
-/// computed of is there by then.
+/// An early result is computed directly after the last expanded one, if its operands are computed by then.
 #[test]
 fn early_results_are_before_what_follows_the_last_expanded_one() {
     let with = |early: &str| {

@@ -1,13 +1,13 @@
-//! How fast `ggmill check` is, each figure beside its yardstick in one run, taking turns:
+//! Measures the speed of `ggmill check`, each time alternating with a baseline in the same run:
 //!
-//! - without `--data` on a vocabulary: beside opening the same file as `inspect` does, which reads
-//!   it, and beside the whole program `inspect`;
-//! - with `--data` on files of one type each: beside a plain sum over as much memory, on as many
-//!   threads;
-//! - a thousand small files in one call: files a second.
+//! - without `--data`, on a file with a vocabulary: the baselines are opening the file, and the program
+//!   `ggmill inspect`;
+//! - with `--data`, on files of one type each: the baseline is a sum over the same amount of memory on the
+//!   same number of threads;
+//! - a thousand small files in one call: files per second.
 //!
-//! `check_speed GGMILL VOCABULARY DIRECTORY`: the built program, the file, and a directory for the files
-//! it makes.
+//! `check_speed GGMILL VOCABULARY DIRECTORY` takes the built program, the file, and a directory for
+//! temporary files.
 
 #![expect(
     clippy::print_stdout,
@@ -77,7 +77,7 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-/// Inside one process, where both open the file as the commands do, and as whole programs.
+/// Measures opening and checking a file, within this process and as programs.
 fn header(program: &Path, path: &Path) -> Done {
     let (mut opening, mut opening_damaged, mut checking) = (Vec::new(), Vec::new(), Vec::new());
     let (mut inspect, mut check_it) = (Vec::new(), Vec::new());
@@ -112,7 +112,7 @@ fn header(program: &Path, path: &Path) -> Done {
     Ok(())
 }
 
-/// A file of one tensor with good blocks of a type.
+/// Writes a file with one tensor of valid blocks of a type; returns the size of its data.
 fn write(path: &Path, ggml_type: GgmlType) -> Done<u64> {
     let layout = ggml_type.layout().ok_or("no layout")?;
     let (elements, bytes) = (layout.elements as usize, layout.bytes as usize);
@@ -133,12 +133,12 @@ fn write(path: &Path, ggml_type: GgmlType) -> Done<u64> {
     }
     file.resize(usize::try_from(plan.total_len())?, 0);
     fs::write(path, &file)?;
-    // What is still on its way to the disk would be written while the clock runs.
+    // Unwritten pages would be written while the time is measured.
     fs::File::open(path)?.sync_all()?;
     Ok((rows * blocks.len()) as u64)
 }
 
-/// Runs the program; what it found does not matter here.
+/// Runs the program. Findings are not an error.
 fn run(program: &Path, arguments: &[&str], target: &Path) -> Done {
     let status = Command::new(program)
         .args(arguments)

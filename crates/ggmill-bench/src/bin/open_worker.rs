@@ -1,11 +1,12 @@
-//! One side of `python3 conformance/run.py open`: opens a file when told to, and says how long that took.
+//! A worker of `python3 conformance/run.py open`: opens files on request, and measures the time.
 //!
-//! Each line of standard input is a reader, how often to open, and a path, with tabs between them.
-//! The answer is a line of pairs and tensors found, so that nobody wins by reading less, and the
-//! nanoseconds of each time. Every worker of the comparison speaks so, whatever its language.
+//! A request is a line of standard input with three fields, separated by tabs: the reader, the number of
+//! repetitions, and the path. The answer is a line with the number of metadata pairs, the number of
+//! tensors, and the nanoseconds of each repetition. The counts show that all readers read the same. The
+//! workers in other languages have the same protocol.
 //!
-//! The clock is that of the thread, the kernel's work for it included: the files are in memory, so
-//! nobody waits for anything but a processor.
+//! The time is the CPU time of the thread, including the time in the kernel; the files are in the page
+//! cache, so no reader waits for a disk.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -13,7 +14,7 @@ use std::hint::black_box;
 use std::io::{self, BufRead as _, Write as _};
 use std::path::Path;
 
-use ggmill_bench::walk;
+use ggmill_bench::{is_walkable, walk};
 use rustix::time::{ClockId, clock_gettime};
 
 type Counts = Result<(usize, usize), Box<dyn Error>>;
@@ -34,49 +35,66 @@ fn answer(line: &str) -> Result<String, Box<dyn Error>> {
     let [reader, times, path] = line.splitn(3, '\t').collect::<Vec<_>>()[..] else {
         return Err("expected a reader, a number and a path".into());
     };
-    let open = match reader {
-        "ggmill" => ggmill,
-        "ggmill-read" => ggmill_read,
-        "walk" => bare_walk,
+    let path = Path::new(path);
+    let open: Box<dyn Fn() -> Counts> = match reader {
+        "ggmill" => Box::new(|| ggmill(path)),
+        "ggmill-read" => Box::new(|| ggmill_read(path)),
+        "walk" => {
+            let file = Walkable::check(path)?;
+            Box::new(move || file.walk())
+        }
         other => return Err(format!("no reader {other}").into()),
     };
     let mut found = (0, 0);
     let mut nanoseconds = String::new();
     for _ in 0..times.parse()? {
         let begin = now();
-        found = open(Path::new(path))?;
+        found = open()?;
         write!(nanoseconds, "\t{}", now() - begin)?;
     }
     Ok(format!("{}\t{}{nanoseconds}", found.0, found.1))
 }
 
-/// Processor time of this thread, in nanoseconds.
+/// Returns the CPU time of this thread in nanoseconds.
 fn now() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
-#[expect(unsafe_code, reason = "the files compared are nobody's to change meanwhile")]
+#[expect(unsafe_code, reason = "nothing changes the compared files during a comparison")]
 fn ggmill(path: &Path) -> Counts {
     // SAFETY: nothing writes to the files of a comparison while it runs.
     let model = black_box(unsafe { ggmill_io::map(path)? });
     Ok((model.metadata().len(), model.tensors().len()))
 }
 
-/// The safe way: the header is read, not mapped.
+/// Opens a file by reading its header, without a memory map.
 fn ggmill_read(path: &Path) -> Counts {
     let model = black_box(ggmill_io::open_alone(path)?);
     Ok((model.metadata().len(), model.tensors().len()))
 }
 
-#[expect(unsafe_code, reason = "as for `ggmill`, and the files are well formed")]
-fn bare_walk(path: &Path) -> Counts {
-    // SAFETY: nothing writes to the files of a comparison while it runs.
-    let mapping = unsafe { ggmill_io::map_file(path)? };
-    if mapping.as_ref().get(4) == Some(&1) {
-        return Err("version 1 is not walked".into());
+/// A file that `walk` can read.
+struct Walkable<'a>(&'a Path);
+
+impl<'a> Walkable<'a> {
+    /// Parses the header once, before the time is measured: `walk` checks nothing.
+    fn check(path: &'a Path) -> Result<Self, Box<dyn Error>> {
+        let model = ggmill_io::open_alone(path)?;
+        if !is_walkable(model.header()) {
+            return Err("only little-endian files of version 2 or 3 without nested arrays are \
+                        walked"
+                .into());
+        }
+        Ok(Self(path))
     }
-    // SAFETY: the comparison opens each file with a reader that checks before it is walked.
-    let walked = black_box(unsafe { walk(mapping.as_ref()) });
-    Ok((usize::try_from(walked.pairs)?, usize::try_from(walked.tensors)?))
+
+    #[expect(unsafe_code, reason = "the lower bound checks nothing")]
+    fn walk(&self) -> Counts {
+        // SAFETY: nothing writes to the files of a comparison while it runs.
+        let mapping = unsafe { ggmill_io::map_file(self.0)? };
+        // SAFETY: `check` parsed the header of this file, which does not change, and it is walkable.
+        let walked = black_box(unsafe { walk(mapping.as_ref()) });
+        Ok((usize::try_from(walked.pairs)?, usize::try_from(walked.tensors)?))
+    }
 }

@@ -1,16 +1,15 @@
-//! One side of `python3 conformance/run.py quant`: quantizes or dequantizes when told to, and says how long
-//! that took.
+//! A worker of `python3 conformance/run.py quant`: quantizes or dequantizes on request, and measures the
+//! time.
 //!
-//! Each line of standard input is: `quantize` or `dequantize`, a type, an instruction set (or
-//! `best`), a file of values or blocks, values in a row, a file of importance weights (or `-`), how
-//! often (or `marked`), and a file for the result (or `-`), with tabs between them. The answer is a
-//! line of nanoseconds, one number for each time: time of this thread on a processor, which does
-//! not count what other programs take.
+//! A request is a line of standard input with eight fields, separated by tabs: `quantize` or `dequantize`,
+//! a type, an instruction set (or `best`), a file of values or blocks, the row length, a file of importance
+//! weights (or `-`), the number of repetitions (or `marked`), and a file for the result (or `-`). The answer
+//! is a line with the CPU time of the thread for each repetition, in nanoseconds.
 //!
-//! What is `marked` is done twice, and the second time the process stops itself (SIGSTOP) before
-//! and after it, so that somebody may count what it does between.
+//! `marked` work is done twice. The process stops itself (SIGSTOP) before and after the second time, so that
+//! another program can count the instructions in between.
 //!
-//! The line `isas` is answered with the instruction sets there are, the best last.
+//! The request `isas` is answered with the available instruction sets, the best last.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -100,7 +99,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
         .collect()
 }
 
-/// How often something is done, and how it is measured.
+/// The number of repetitions, and how they are measured.
 #[derive(Clone, Copy)]
 enum Times {
     Timed(usize),
@@ -108,8 +107,7 @@ enum Times {
 }
 
 impl Times {
-    /// Does it, and says how many nanoseconds each time took; none where somebody else is
-    /// measuring.
+    /// Does the work, and returns the nanoseconds of each repetition; none if another program measures.
     fn run(self, mut work: impl FnMut() -> Done<()>) -> Done<Vec<u64>> {
         let Self::Timed(times) = self else {
             work()?;
@@ -128,12 +126,12 @@ impl Times {
     }
 }
 
-/// Stops this process until somebody lets it go on.
+/// Stops this process until another one sends SIGCONT.
 fn stop() -> Done<()> {
     Ok(kill_process(getpid(), Signal::STOP)?)
 }
 
-/// Nanoseconds this thread has run.
+/// Returns the CPU time of this thread in nanoseconds.
 fn now() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()

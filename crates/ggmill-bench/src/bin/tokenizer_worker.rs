@@ -1,19 +1,19 @@
-//! One side of `conformance/tokenization_speed.py`: tokenizes texts with one vocabulary, and says
-//! how long that took.
+//! A worker of `conformance/tokenization_speed.py`: tokenizes texts with one vocabulary, and measures the
+//! time.
 //!
 //! ```text
 //! tokenizer_worker MODEL.gguf PRE ROUNDS PIECE IDS TEXT…
 //! ```
 //!
-//! PRE is the name of a pre-tokenizer, or `-` for the file's. Each text is cut into pieces of PIECE
-//! bytes, at the ends of characters (0: one piece), which are tokenized one after the other: each
-//! round with a new tokenizer (cold), then again with the same (warm), and the tokens become text
-//! again. IDs are written to IDS, 32 bits each, the least significant byte first (`-`: nowhere).
+//! PRE is the name of a pre-tokenizer, or `-` for that of the file. Each text is divided into pieces of at
+//! most PIECE bytes, between characters (0: one piece), which are tokenized in order. Each round uses a new
+//! tokenizer (cold), then the same one again (warm), and decodes the tokens. The IDs are written to IDS as
+//! 32-bit little-endian integers (`-`: not written).
 //!
-//! Printed are words and nanoseconds, with tabs between them: `load` and one number for each
-//! round, `bytes` that the process grew by with the first tokenizer, and for each text a line for
-//! each of `tokens`, `cold`, `warm`, `decode`; then `call`, for a text of 17 bytes. Times are those
-//! of this thread on a processor, which do not count what other programs take.
+//! The output has lines of a word and numbers, separated by tabs: `load` (nanoseconds per round), `bytes`
+//! (memory of the first tokenizer), for each text `tokens` (their number), `cold`, `warm` and `decode`
+//! (nanoseconds per round), and `call` (nanoseconds for a text of 17 bytes). Times are the CPU time of the
+//! thread.
 
 use std::error::Error;
 use std::fs;
@@ -25,7 +25,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 type Done<T> = Result<T, Box<dyn Error>>;
 
-/// A text of 17 bytes, and how often it is tokenized.
+/// A short text, and the number of times that it is tokenized per round.
 const SHORT: &str = "Hello, my friend!";
 const CALLS: u32 = 20_000;
 
@@ -116,7 +116,8 @@ fn measure(pieces: &[&str], rounds: usize, load: &dyn Fn() -> Done<Tokenizer>) -
     Ok(found)
 }
 
-/// Divides a text into parts of at most `length` bytes; 0 is no limit.
+/// Divides a text into parts of at most `length` bytes, or of one character if that is longer; 0 is no
+/// limit.
 fn pieces(mut text: &str, length: usize) -> Vec<&str> {
     if length == 0 {
         return vec![text];
@@ -127,6 +128,9 @@ fn pieces(mut text: &str, length: usize) -> Vec<&str> {
         while !text.is_char_boundary(end) {
             end -= 1;
         }
+        // A piece has at least one character, even if it is longer than the limit.
+        let first = text.chars().next().map_or(0, char::len_utf8);
+        let end = end.max(first);
         let (piece, rest) = text.split_at(end);
         pieces.push(piece);
         text = rest;
@@ -142,7 +146,7 @@ fn line(name: &str, numbers: &[u64]) {
     }
 }
 
-/// The nanoseconds that this thread was on a processor.
+/// Returns the CPU time of this thread for some work, in nanoseconds.
 fn timed(work: impl FnOnce() -> Done<()>) -> Done<u64> {
     let begin = clock_gettime(ClockId::ThreadCPUTime);
     work()?;
@@ -151,7 +155,7 @@ fn timed(work: impl FnOnce() -> Done<()>) -> Done<u64> {
     Ok(seconds * 1_000_000_000 + u64::try_from(end.tv_nsec)? - u64::try_from(begin.tv_nsec)?)
 }
 
-/// The bytes of this process that are in memory.
+/// Returns the resident memory of this process in bytes.
 fn resident() -> Done<u64> {
     let pages = fs::read_to_string("/proc/self/statm")?;
     Ok(pages.split(' ').nth(1).ok_or("no such number")?.parse::<u64>()? * 4096)

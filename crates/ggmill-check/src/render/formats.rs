@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use ggmill_core::RawStr;
 use serde_json::{Value, json};
 
-use super::{Checked, Run, unquoted};
-use crate::{Diagnostic, OwnedSubject, Severity, rules};
+use super::{Checked, Run};
+use crate::{Diagnostic, Severity, rules};
 
 /// Returns the reports on files as JSON, `ggmill.check/1` (`docs/formats/check.md`).
 pub fn json(files: &[Checked<'_>]) -> Value {
@@ -34,7 +34,7 @@ fn json_file(checked: &Checked<'_>) -> Value {
         "warnings": report.count(Severity::Warning),
         "notes": report.count(Severity::Note),
         "findings": report.diagnostics().iter().map(json_finding).collect::<Vec<_>>(),
-        "untold": unlisted,
+        "unlisted": unlisted,
     });
     if let Some(run) = checked.run {
         file["run"] = run.document.clone();
@@ -43,17 +43,12 @@ fn json_file(checked: &Checked<'_>) -> Value {
 }
 
 fn json_finding(diagnostic: &Diagnostic) -> Value {
-    let (kind, name) = match &diagnostic.subject {
-        OwnedSubject::File => ("file", Value::Null),
-        OwnedSubject::Key(key) => ("key", unquoted(key).into()),
-        OwnedSubject::Tensor(tensor) => ("tensor", unquoted(tensor).into()),
-    };
     json!({
         "code": diagnostic.rule.code,
         "group": diagnostic.rule.group.name(),
         "severity": diagnostic.severity,
         "offset": diagnostic.offset,
-        "subject": { "kind": kind, "name": name },
+        "subject": diagnostic.subject,
         "summary": diagnostic.rule.summary,
         "message": diagnostic.message,
         "why": diagnostic.rule.why,
@@ -117,8 +112,8 @@ fn sarif_result(path: &str, diagnostic: &Diagnostic) -> Value {
         physical["region"] = json!({ "byteOffset": offset, "byteLength": 0 });
     }
     let mut location = json!({ "physicalLocation": physical });
-    if let OwnedSubject::Key(name) | OwnedSubject::Tensor(name) = &diagnostic.subject {
-        location["logicalLocations"] = json!([{ "name": unquoted(name) }]);
+    if let Some(name) = diagnostic.subject.json_name() {
+        location["logicalLocations"] = json!([{ "name": name }]);
     }
     json!({
         "ruleId": diagnostic.rule.code,
@@ -137,11 +132,51 @@ fn run_fault(path: &str, fault: &str) -> Value {
     })
 }
 
-/// Percent-encodes a path as a relative reference.
+/// Returns a path or an address as a URI: an absolute path as `file://…`, a relative one as a relative
+/// reference, and an address as it is, apart from characters that no URI has.
 fn uri(path: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-~".contains(&byte);
-    path.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+    uri_of(path, cfg!(windows))
+}
+
+fn uri_of(path: &str, is_windows: bool) -> String {
+    /// The characters of a path that need no encoding.
+    const PATH: &[u8] = b"/._-~";
+    /// The other characters that a URI can have: delimiters, and `%`, which begins an encoded byte.
+    const DELIMITERS: &[u8] = b":?#[]@!$&'()*+,;=%";
+    if is_address(path) {
+        return encoded(path, &[PATH, DELIMITERS].concat());
+    }
+    if !is_windows {
+        let scheme = if path.starts_with('/') { "file://" } else { "" };
+        return format!("{scheme}{}", encoded(path, PATH));
+    }
+    let path = path.replace('\\', "/");
+    // `\\?\` turns off the interpretation of a path, and is not part of it.
+    let path = path.strip_prefix("//?/").unwrap_or(&path);
+    match path.split_once(":/") {
+        Some((drive, rest)) if drive.len() == 1 => {
+            format!("file:///{}:/{}", encoded(drive, PATH), encoded(rest, PATH))
+        }
+        // A path on another machine begins with two slashes and the name of the machine.
+        _ if path.starts_with("//") => format!("file:{}", encoded(path, PATH)),
+        _ => encoded(path, PATH),
+    }
+}
+
+/// Returns `true` for text that begins with the scheme of an address, such as `https://` or `hf://`.
+fn is_address(text: &str) -> bool {
+    let is_scheme = |scheme: &str| {
+        scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+    };
+    text.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme))
+}
+
+/// Percent-encodes all bytes except ASCII letters, digits and those of `plain`.
+fn encoded(text: &str, plain: &[u8]) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || plain.contains(&byte);
+    text.bytes()
+        .map(|byte| if is_plain(byte) { char::from(byte).into() } else { format!("%{byte:02X}") })
         .collect()
 }
 
@@ -193,4 +228,34 @@ fn data(text: &str) -> String {
 
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::uri_of;
+
+    #[test]
+    fn paths_and_addresses_become_uris() {
+        for (path, uri) in [
+            ("a directory/m.gguf", "a%20directory/m.gguf"),
+            ("/models/ä.gguf", "file:///models/%C3%A4.gguf"),
+            ("C:\\x.gguf", "C%3A%5Cx.gguf"),
+            ("https://host:8080/a%20b/m.gguf?…", "https://host:8080/a%20b/m.gguf?%E2%80%A6"),
+            ("hf://owner/name/m.gguf", "hf://owner/name/m.gguf"),
+            ("s3://bucket/a b.gguf", "s3://bucket/a%20b.gguf"),
+            ("no scheme://m.gguf", "no%20scheme%3A//m.gguf"),
+        ] {
+            assert_eq!(uri_of(path, false), uri, "{path}");
+        }
+        for (path, uri) in [
+            ("models\\a b.gguf", "models/a%20b.gguf"),
+            ("C:\\models\\m.gguf", "file:///C:/models/m.gguf"),
+            ("c:/m.gguf", "file:///c:/m.gguf"),
+            ("\\\\?\\C:\\m.gguf", "file:///C:/m.gguf"),
+            ("\\\\host\\share\\m.gguf", "file://host/share/m.gguf"),
+            ("https://host/m.gguf", "https://host/m.gguf"),
+        ] {
+            assert_eq!(uri_of(path, true), uri, "{path}");
+        }
+    }
 }

@@ -57,8 +57,3 @@ impl Run {
 fn counted(number: u64, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
-
-/// Removes the quotes around a name, which a separate field does not need.
-fn unquoted(name: &str) -> &str {
-    name.strip_prefix('"').and_then(|name| name.strip_suffix('"')).unwrap_or(name)
-}

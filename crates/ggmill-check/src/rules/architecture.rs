@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use ggmill_arch::graph::{Graph, STEPS_KEY, Weight};
 use ggmill_arch::{
-    Architecture, Catalogue, Demand, Difference, ModelView, Resolved, SpecifiedKey, TensorNames,
-    block_of, distance,
+    Architecture, Catalogue, Difference, ModelView, RequiredBy, Resolved, SpecifiedKey,
+    TensorNames, block_of, distance,
 };
 use ggmill_core::{Entry, RawStr, Tensor, Value, ValueType, keys};
 
@@ -283,7 +283,7 @@ fn required(input: &Input<'_>, model: &ModelView<'_>, name: &str, out: &mut Find
     };
     let described = architecture.missing_keys(metadata);
     for key in &described {
-        let by_loader = key.demand.is_some_and(Demand::is_by_loader);
+        let by_loader = key.required_by.is_some_and(RequiredBy::includes_loader);
         complete &= !by_loader;
         let by_loader = by_loader && architecture.loader().is_some();
         let specified = SpecifiedKey::of(key.name);
@@ -718,7 +718,8 @@ fn foreign_tensors(
 ) {
     // The list of names is that of gguf-py, which lacks some names of descriptions.
     let is_known = |name: &str| {
-        names.contains(name) || described.is_some_and(|architecture| architecture.can_have(name))
+        names.contains(name)
+            || described.is_some_and(|architecture| architecture.may_have_tensor(name))
     };
     let rule = if by_loader { &UNEXPECTED_TENSOR } else { &NOT_AS_DESCRIBED };
     for (shard, tensor) in input.model_tensors() {

@@ -179,9 +179,8 @@ const STRINGS: &[&str] = &[
     "repo_url",
 ];
 const STRING_ARRAYS: &[&str] = &["tags", "languages", "datasets", "tensor_extra.name"];
-/// Sampler defaults, without `general.sampling.`: type, minimum and maximum.
+/// Sampler defaults that are numbers, without `general.sampling.`: type, minimum and maximum.
 const SAMPLING_SETTINGS: &[(&str, ValueType, f64, f64)] = &[
-    ("sequence", ValueType::STRING, 0.0, 0.0),
     ("top_k", ValueType::I32, -1.0, f64::MAX),
     ("top_p", ValueType::F32, 0.0, 1.0),
     ("min_p", ValueType::F32, 0.0, 1.0),
@@ -259,6 +258,9 @@ fn descriptive(key: &str) -> Option<(ValueType, Option<ValueType>)> {
     }
     let name = key.strip_prefix("general.")?;
     if let Some(setting) = name.strip_prefix("sampling.") {
+        if setting == "sequence" {
+            return Some((ValueType::STRING, None));
+        }
         return SAMPLING_SETTINGS
             .iter()
             .find(|(known, ..)| *known == setting)
@@ -397,6 +399,8 @@ fn sampling(entry: &Entry<'_>, value: &Value<'_>, out: &mut Findings<'_>) {
     };
     #[expect(clippy::cast_precision_loss, reason = "only the range counts")]
     let number = value.as_f64().or_else(|| value.as_i128().map(|number| number as f64));
+    // Numbers that are not finite are reported by another rule.
+    let number = number.filter(|number| number.is_finite());
     if let Some(number) = number.filter(|number| !(least..=most).contains(number)) {
         let range = if most >= f64::MAX {
             format!("{least} or more")

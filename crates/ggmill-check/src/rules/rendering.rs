@@ -114,6 +114,8 @@ pub(super) fn check(_: &Input<'_>, _: &Options, _: &mut Findings<'_>) {}
 
 #[cfg(feature = "rendering")]
 mod run {
+    use std::collections::HashSet;
+
     use ggmill_core::RawStr;
     use ggmill_template::{
         Aspect, Moment, Observation, RenderOptions, Template, examine, model_templates,
@@ -156,11 +158,11 @@ mod run {
 
     pub(in crate::rules) fn check(input: &Input<'_>, wanted: &Options, out: &mut Findings<'_>) {
         let metadata = input.metadata();
+        names(input, out);
         let templates = model_templates(&metadata);
         if templates.is_empty() {
             return;
         }
-        names(input, out);
         let tokenizer = Tokenizer::from_metadata(&metadata).ok();
         // The time is arbitrary: the rule is about templates that ask for it.
         let mut options = RenderOptions::new().with_now(Moment::from_unix(0));
@@ -231,9 +233,11 @@ mod run {
                 }
             }
         }
+        // A set, because a file can have as many keys as listed names.
+        let listed: HashSet<RawStr<'_>> = listed.into_iter().collect();
         for entry in &metadata {
             let Some(name) = entry.key().as_bytes().strip_prefix(base.as_bytes()) else { continue };
-            if !listed.iter().any(|known| known.as_bytes() == name) {
+            if !listed.contains(&RawStr::new(name)) {
                 out.add(&NAMES, Place::key(&entry), || {
                     "is not in tokenizer.chat_templates".to_owned()
                 });

@@ -34,7 +34,7 @@ rules! { Structure;
         why: "Programs based on llama.cpp cannot load the file: llama.cpp has rejected version 1 since late 2023.",
         remedy: "Convert the file to version 3.",
         fixed: "version 3",
-        automatic: "rewrites the file as version 3",
+        rewrite: "rewrites the file as version 3",
     }
     VERSION_2 = "GG1005" Note Specification {
         summary: "GGUF version 2 is outdated",
@@ -56,7 +56,7 @@ rules! { Structure;
         why: "Readers that compare the four bytes, as llama.cpp does, do not recognize the file.",
         remedy: "Replace the first four bytes, FUGG, with GGUF.",
         fixed: "the file begins with GGUF",
-        automatic: "rewrites the file with the correct magic",
+        rewrite: "rewrites the file with the correct magic",
     }
     ALIGNMENT = "GG1008" Error Both {
         summary: "Invalid alignment",
@@ -85,7 +85,7 @@ rules! { Structure;
         why: "Readers skip padding, so data can be hidden in it. Files that differ only in their padding also have different hashes.",
         remedy: "Fill the padding with zeros.",
         fixed: "28 bytes of padding, all zero",
-        automatic: "rewrites the file with zero padding",
+        rewrite: "rewrites the file with zero padding",
     }
     LAST_PADDING = "GG1012" Note Reference {
         summary: "Last tensor is not padded",
@@ -93,7 +93,7 @@ rules! { Structure;
         why: "The file is rejected by programs that let ggml load all tensor data with a single read. llama.cpp's model loader reads or maps each tensor separately and loads the file without complaint.",
         remedy: "Add the missing padding.",
         fixed: "the file ends at a multiple of the alignment",
-        automatic: "rewrites the file and adds the missing padding",
+        rewrite: "rewrites the file and adds the missing padding",
     }
     GAP = "GG1013" Warning Practice {
         summary: "Unused bytes between tensors",

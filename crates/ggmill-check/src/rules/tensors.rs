@@ -77,15 +77,15 @@ rules! { Tensors;
         why: "llama.cpp rejects the file. In programs that accept it and map the data into memory, unaligned access can be slower, or can fault on some CPUs.",
         remedy: "Align the tensor data.",
         fixed: "tensor \"a.b\": offset 0",
-        automatic: "rewrites the file with aligned offsets",
+        rewrite: "rewrites the file with aligned offsets",
     }
     NOT_CONTIGUOUS = "GG1311" Error Reference {
         summary: "Tensor data has gaps or is out of order",
-        clause: "Reported when the offset of a tensor differs from the sum of the padded sizes of all tensors that are listed before it in the header. llama.cpp requires the two to be equal; the specification requires only that each offset be a multiple of the alignment.",
+        clause: "Reported when the offset of a tensor differs from the end of the tensor that is listed before it in the header, padded to the alignment, or when the offset of the first tensor is not 0. Misaligned offsets (GG1310) and offsets after a tensor of unknown size are not reported. llama.cpp requires each offset to be the sum of the padded sizes of all tensors listed before; the specification requires only that each offset be a multiple of the alignment.",
         why: "Programs based on llama.cpp cannot load the file.",
         remedy: "Store the tensor data in the order of the tensor infos, without gaps.",
         fixed: "tensor \"a.b\": offset 0",
-        automatic: "rewrites the file in this order",
+        rewrite: "rewrites the file in this order",
     }
     TOO_MANY_ELEMENTS = "GG1312" Error Reference {
         summary: "Number of elements does not fit in int64",

@@ -217,9 +217,36 @@ fn json_counts_findings_beyond_the_limit() {
     let found = crate::support::report_named("Tiny-1K-v1.0.gguf", &bytes, &options);
     let file = &json(&[Checked::new("Tiny-1K-v1.0.gguf", &found)])["files"][0];
     assert_eq!(
-        (file["findings"].as_array().unwrap().len(), &file["untold"][0]["count"]),
+        (file["findings"].as_array().unwrap().len(), &file["unlisted"][0]["count"]),
         (1, &1.into())
     );
+}
+
+/// Programs get the name that is in the file; text gets a short and escaped one.
+#[test]
+fn names_are_complete_in_json_and_sarif() {
+    let special = format!("{}\u{1b}\\\"", "Ä".repeat(200));
+    let longest = "X".repeat(70_000);
+    for (key, expected) in [
+        (&*special, special.clone()),
+        (&*longest, format!("{}…", &longest[..65_535])),
+        ("A \u{202e}b", "A \u{202e}b".to_owned()),
+    ] {
+        let found = report(&Model::llama().set(key, "1").bytes());
+        let checked = Checked::new("m.gguf", &found);
+        let subject = |finding: &serde_json::Value| finding["subject"]["name"] == *expected;
+        let findings = &json(&[checked])["files"][0]["findings"];
+        assert!(findings.as_array().unwrap().iter().any(subject), "{findings:.500}");
+        let log = sarif(&[checked]);
+        let location = |result: &serde_json::Value| {
+            result["locations"][0]["logicalLocations"][0]["name"] == *expected
+        };
+        assert!(log["runs"][0]["results"].as_array().unwrap().iter().any(location));
+        let diagnostic = &found.diagnostics()[0];
+        assert_eq!(diagnostic.subject.name().unwrap().as_bytes(), key.as_bytes());
+        let text = diagnostic.subject.to_string();
+        assert!(text.len() < 1000 && text.chars().all(ggmill_core::RawStr::is_plain), "{text}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! `python3 conformance/run.py architectures --load` gives them to llama.cpp's loader and records what it
 //! says.
 
-use ggmill_arch::{Architecture, Demand, KeySpec, Resolved, TensorSpec};
+use ggmill_arch::{Architecture, KeySpec, RequiredBy, Resolved, TensorSpec};
 use ggmill_core::{GgmlType, Header, ValueType};
 use ggmill_testdata::bytes::Value;
 
@@ -201,7 +201,7 @@ pub(crate) fn samples(
         }),
     );
     for key in architecture.keys().filter(|key| {
-        key.demand.is_some_and(Demand::is_by_loader) && architecture.loader().is_some()
+        key.required_by.is_some_and(RequiredBy::includes_loader) && architecture.loader().is_some()
     }) {
         let there = least
             .pairs
@@ -246,7 +246,7 @@ fn with_keys(architecture: &Architecture, more: &[(&str, u32)]) -> Model {
     let header = Header::parse(bytes).unwrap();
     // A condition may lift a demand once other keys are there.
     let wanted = |key: &KeySpec<'_>| {
-        key.demand.is_some_and(Demand::is_by_loader) || architecture.loader().is_none()
+        key.required_by.is_some_and(RequiredBy::includes_loader) || architecture.loader().is_none()
     };
     for key in architecture.missing_keys(header.metadata()).iter().filter(|key| wanted(key)) {
         model = model.set(key.name, value(architecture, key));

@@ -34,6 +34,24 @@ fn licenses_are_case_insensitive() {
     }
 }
 
+/// A value of the wrong type, or one that is not finite, is found by the rule about that, and not
+/// also called out of range.
+#[test]
+fn only_numbers_of_samplers_have_ranges() {
+    let found = |key: &str, value: Value| {
+        codes(&report(&Model::llama().set(format!("general.sampling.{key}"), value).bytes()))
+    };
+    assert_eq!(found("sequence", "temp;top_k".into()), Vec::<&str>::new());
+    for number in [Value::U32(7), Value::F32(0.5)] {
+        assert_eq!(found("sequence", number), ["GG1115"]);
+    }
+    for number in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
+        assert_eq!(found("temp", Value::F32(number)), ["GG1110"]);
+    }
+    assert_eq!(found("temp", Value::F32(-0.5)), ["GG1112"]);
+    assert_eq!(found("temp", Value::F32(0.5)), Vec::<&str>::new());
+}
+
 #[test]
 fn a_misspelled_architecture_is_an_error() {
     let severity = |model: Model, profile| {

@@ -1,7 +1,7 @@
 //! Every rule and every required key of every description has a source, and rules are consistent with
 //! their sources.
 
-use ggmill_arch::{Architecture, Demand, LoaderKey, Refusal, SpecifiedKey};
+use ggmill_arch::{Architecture, LoaderKey, Refusal, RequiredBy, SpecifiedKey};
 use ggmill_check::{Authority, Force, Rule, Source, StatedBy, rule_page, rules};
 
 /// The variable with the path of the specification at the cited revision.
@@ -68,14 +68,14 @@ fn every_required_key_of_every_description_has_its_source() {
             let specified = SpecifiedKey::of(key.name).is_some();
             let loader = LoaderKey::of(name, key.name).is_some() && architecture.loader().is_some();
             let expected = match (specified, loader) {
-                (true, true) => Some(Demand::Both),
-                (true, false) => Some(Demand::Specification),
-                (false, true) => Some(Demand::Loader),
+                (true, true) => Some(RequiredBy::Both),
+                (true, false) => Some(RequiredBy::Specification),
+                (false, true) => Some(RequiredBy::Loader),
                 (false, false) => None,
             };
             // Descriptions without a loader can use parts of others.
-            if architecture.loader().is_some() || key.demand != Some(Demand::Loader) {
-                assert_eq!(key.demand, expected, "{name}: {}", key.name);
+            if architecture.loader().is_some() || key.required_by != Some(RequiredBy::Loader) {
+                assert_eq!(key.required_by, expected, "{name}: {}", key.name);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use ggmill_check::Options;
 
-use crate::support::{Model, codes, report_named};
+use crate::support::{Model, codes, report_named, strings};
 
 fn found(template: &str) -> Vec<&'static str> {
     let options = Options::default().with_select(vec!["template".parse().unwrap()]);
@@ -148,6 +148,23 @@ fn at_most_sixteen_templates_are_rendered() {
     assert_eq!((dropping, limited.len()), (15, 1));
     assert_eq!(limited[0].subject.to_string(), "key \"tokenizer.chat_template.t15\"");
     assert!(limited[0].message.contains("the limit is 16 templates"), "{}", limited[0].message);
+}
+
+/// A list of names is compared with the templates even if the file has no template at all, and a
+/// default template is not a named one.
+#[test]
+fn listed_names_are_checked_without_templates() {
+    let names = || strings(&["tool_use", "rag"]);
+    let told = |model: Model| {
+        let report = rendered(&model.set("tokenizer.chat_templates", names()));
+        let of = report.diagnostics().iter().filter(|it| it.rule.code == "GG2214");
+        of.map(|it| it.message.clone()).collect::<Vec<_>>()
+    };
+    let lists = |name: &str| format!("lists \"{name}\", but the file has no such template");
+    let bare = || Model::llama().unset("tokenizer.chat_template");
+    assert_eq!(told(bare()), [lists("tool_use"), lists("rag")]);
+    assert_eq!(told(Model::llama()), [lists("tool_use"), lists("rag")]);
+    assert_eq!(told(bare().set("tokenizer.chat_template.rag", "{{ 1 }}")), [lists("tool_use")]);
 }
 
 #[test]

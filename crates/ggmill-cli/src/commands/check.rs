@@ -171,17 +171,14 @@ fn builder<'a>(
     Ok(Some(builder))
 }
 
-/// Returns the fixes for each file of a model.
+/// Returns the fixes for each file of a model. Fails if the address of the model cannot be opened with
+/// the settings of the environment.
 fn proposals(
     args: &Args,
     files: &[PathBuf],
     catalogue: &Catalogue,
-) -> Vec<Result<Proposal, ggmill::Error>> {
-    match builder(args, files, catalogue) {
-        Ok(Some(builder)) => builder.proposals(),
-        // The check reports the error.
-        _ => Vec::new(),
-    }
+) -> Result<Vec<Result<Proposal, ggmill::Error>>, Failure> {
+    Ok(builder(args, files, catalogue)?.map_or_else(Vec::new, Check::proposals))
 }
 
 /// Prints the changes that `--fix` would make.
@@ -194,14 +191,23 @@ fn diff(
 ) -> Result<Status, Failure> {
     let mut out = console.text();
     let mut status = Status::Fine;
-    for proposal in models.iter().flat_map(|files| proposals(args, files, catalogue)) {
-        match proposal {
-            Ok(proposal) if proposal.fixes().is_empty() => {}
-            Ok(proposal) => {
-                status = Status::Findings;
-                write_diff(&proposal, &mut out, console.is_styled())?;
+    for files in models {
+        let proposals = match proposals(args, files, catalogue) {
+            Ok(proposals) => proposals,
+            Err(failure) => {
+                failures.push(failure);
+                continue;
             }
-            Err(error) => failures.push(error.into()),
+        };
+        for proposal in proposals {
+            match proposal {
+                Ok(proposal) if proposal.fixes().is_empty() => {}
+                Ok(proposal) => {
+                    status = Status::Findings;
+                    write_diff(&proposal, &mut out, console.is_styled())?;
+                }
+                Err(error) => failures.push(error.into()),
+            }
         }
     }
     out.flush()?;
@@ -239,7 +245,14 @@ fn report(
             continue;
         }
         let bars = Bars::new(console);
-        let Some(mut builder) = builder(args, files, catalogue)? else { continue };
+        let mut builder = match builder(args, files, catalogue) {
+            Ok(Some(builder)) => builder,
+            Ok(None) => continue,
+            Err(failure) => {
+                failures.push(failure);
+                continue;
+            }
+        };
         builder = with_bars!(builder.data(args.data), bars);
         let read = logits.as_ref().map(Result::as_ref).transpose();
         if let (Some(_), Ok(recorded)) = (&args.run, read) {
@@ -334,7 +347,14 @@ fn apply_fixes(
 ) -> bool {
     let before = failures.len();
     let is_stream = files.first().is_some_and(|path| path.as_os_str() == "-");
-    for proposal in proposals(args, files, catalogue) {
+    let proposals = match proposals(args, files, catalogue) {
+        Ok(proposals) => proposals,
+        Err(failure) => {
+            failures.push(failure);
+            return false;
+        }
+    };
+    for proposal in proposals {
         let proposal = match proposal {
             Ok(proposal) if proposal.fixes().is_empty() => continue,
             Ok(proposal) => proposal,

@@ -40,7 +40,8 @@ Examples:
 Without OUT, the file is written to the current directory, and its name follows the GGUF naming \
 convention, such as Mixtral-8x7B-v0.1-BF16.gguf (the version is v1.0 if none is known); if OUT is \
 a directory, the file is written there. The result is checked with the rules of `ggmill check` \
-before it is written. If they find an error, nothing is written; other findings are summarized.
+before it is written. If they find an error, nothing is written, except that a file without tensors \
+or without a vocabulary is written anyway; other findings are summarized.
 
 TYPE is auto, or any type of `ggmill quantize`: F32 BF16 F16 Q8_0 Q6_K Q5_K_M Q4_K_M IQ4_XS \
 Q3_K_M IQ2_M and more; `ggmill explain types` lists all of them, and `ggmill explain TYPE` describes one. With auto, BF16 \
@@ -188,6 +189,10 @@ pub(crate) fn run(mut args: Args, console: Console) -> Result<Status, Failure> {
         refuse_input(&args.src)?;
     }
     let builder = ggmill::convert(&args.src)?;
+    if let Some(option) = args.legacy.given().filter(|_| builder.source() != ConvertSource::Legacy)
+    {
+        return Err(Failure::new(format_args!("{option}: applies only to legacy files")));
+    }
     match builder.source() {
         ConvertSource::Gguf if args.back.is_given() => restore(restore_request(args)?, console),
         ConvertSource::Legacy => convert(args, builder, console),
@@ -214,7 +219,6 @@ fn convert(args: Args, builder: Convert<'_>, console: Console) -> Result<Status,
         .mmproj(args.mmproj)
         .with_graph(args.with_graph)
         .check(!args.no_check)
-        .legacy(args.legacy.options())
         .on_progress(move |progress| shown.show(progress))
         .on_note(move |note| told.tell(note))
         .to(&args.to)?
@@ -249,6 +253,9 @@ fn convert(args: Args, builder: Convert<'_>, console: Console) -> Result<Status,
         Some(path) => builder.logits(path)?,
         None => builder,
     };
+    if args.legacy.given().is_some() {
+        builder = builder.legacy(args.legacy.options());
+    }
     let options =
         OutputOptions { output: args.output.as_deref(), dry_run: args.dry_run, json: args.json };
     run_builder(builder, options, &bars, console)
@@ -464,23 +471,33 @@ fn default_output(src: &Path) -> PathBuf {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Legacy files (values that they do not store)")]
 struct LegacyArgs {
-    /// Context length in tokens: 2048 for LLaMA, 4096 for LLaMA 2
-    #[arg(long, value_name = "N", default_value_t = 2048)]
-    context_length: u32,
+    /// Context length in tokens: 2048 for LLaMA, 4096 for LLaMA 2 [default: 2048]
+    #[arg(long, value_name = "N")]
+    context_length: Option<u32>,
     /// RMS norm epsilon: 1e-6 for LLaMA, 1e-5 for LLaMA 2; the default is that of llama.cpp's
-    /// legacy converter
-    #[arg(long, value_name = "X", default_value_t = 5e-6)]
-    eps: f32,
+    /// legacy converter [default: 0.000005]
+    #[arg(long, value_name = "X")]
+    eps: Option<f32>,
     /// Number of KV heads, if there are fewer KV heads than attention heads: 8 for LLaMA 2 70B
     #[arg(long, value_name = "N")]
     kv_heads: Option<u32>,
 }
 
 impl LegacyArgs {
+    /// Returns the first option that was set.
+    fn given(&self) -> Option<&'static str> {
+        let options = [
+            ("--context-length", self.context_length.is_some()),
+            ("--eps", self.eps.is_some()),
+            ("--kv-heads", self.kv_heads.is_some()),
+        ];
+        options.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
+
     fn options(&self) -> LegacyOptions {
         let mut options = LegacyOptions::default();
-        options.context_length = self.context_length;
-        options.rms_norm_epsilon = self.eps;
+        options.context_length = self.context_length.unwrap_or(options.context_length);
+        options.rms_norm_epsilon = self.eps.unwrap_or(options.rms_norm_epsilon);
         options.head_count_kv = self.kv_heads;
         options
     }

@@ -102,10 +102,11 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     report(&outcome, args, console)
 }
 
-/// Converts an error of an index on standard output: its reader may have closed the pipe.
+/// Converts an error of an index on standard output, whose reader may have closed the pipe. An error
+/// with a path is about another file.
 fn not_printed(error: ggmill::Error) -> Failure {
     match error.os_code() {
-        Some(code) if error.kind_name() == "index" => io::Error::from_raw_os_error(code).into(),
+        Some(code) if error.path().is_none() => io::Error::from_raw_os_error(code).into(),
         _ => error.into(),
     }
 }

@@ -197,8 +197,8 @@ fn inspect_one(file: &Path, config: &Config, console: Console) -> Result<Status,
     if let Some(FileKind::LegacyGgml { magic: "GGML" | "GGMF" | "GGJT", .. }) = kind_of_file(file) {
         return show_legacy(file, matches!(config.format, Format::Json), console);
     }
-    if ggmill_io::pending_journal(file).is_some() {
-        console.tell(&Note::Interrupted(file.to_owned()));
+    if let Some(note) = Note::interrupted(file) {
+        console.tell(&note);
     }
     let (model, truncation) = open_partial(file, config.alone)?;
     let model = model.core();

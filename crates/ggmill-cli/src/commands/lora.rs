@@ -102,7 +102,7 @@ struct Merge {
     #[arg(long, hide = true, value_name = "ADAPTER")]
     lora: Vec<PathBuf>,
     /// An adapter and its factor, as `llama-export-lora` has them
-    #[arg(long, hide = true, num_args = 2, value_names = ["ADAPTER", "SCALE"])]
+    #[arg(long, hide = true, num_args = 2, allow_hyphen_values = true, value_names = ["ADAPTER", "SCALE"])]
     lora_scaled: Vec<OsString>,
     /// The file to write
     #[arg(short, long, value_name = "OUT")]

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use ggmill::{ListedModel, Listing, Note};
+use ggmill::{ListedModel, Listing};
 use ggmill_core::{ByteSize, RawStr};
 use serde_json::json;
 
@@ -33,16 +33,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
-    let Listing { models, parameters, errors, .. } =
+    let Listing { models, parameters, errors, notes, .. } =
         remote::options(&args.location)?.list(&args.location)?;
     for error in &errors {
         console.warn(error);
     }
-    for file in &models {
-        let path = args.location.join(&file.name);
-        if ggmill_io::pending_journal(&path).is_some() {
-            console.tell(&Note::Interrupted(path));
-        }
+    for note in &notes {
+        console.tell(note);
     }
     let mut out = console.text();
     if args.json {

@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use crate::support::{Directory, command, ggmill, outcome, real, shard, tiny};
 
 /// Returns a file with findings of every severity, and with everything that can be fixed.
-fn faulty() -> Vec<u8> {
+pub(crate) fn faulty() -> Vec<u8> {
     with_gap([0; 32])
 }
 
@@ -140,7 +140,7 @@ fn findings_beyond_the_maximum_are_counted() {
         .stdout,
     );
     assert_eq!(
-        (&json["files"][0]["warnings"], &json["files"][0]["untold"][0]["count"]),
+        (&json["files"][0]["warnings"], &json["files"][0]["unlisted"][0]["count"]),
         (&29.into(), &27.into())
     );
 }

@@ -134,6 +134,31 @@ fn a_key_without_its_namespace_is_refused_unless_forced() {
     }
 }
 
+/// With several files, `--force` is refused before any file is edited, or not at all.
+#[test]
+fn force_is_refused_for_all_files_or_for_none() {
+    let directory = Directory::new().with("a.gguf", tiny()).with("b.gguf", tiny());
+    let in_place = |args: &[&str]| {
+        edit(&directory, &[&["--in-place", "a.gguf", "b.gguf", "--force"], args].concat())
+    };
+    let found = in_place(&["--set", "general.name=New"]);
+    assert_eq!((found.code, &*found.stdout), (2, ""), "{}", found.stderr);
+    assert!(found.stderr.starts_with("error: --force applies only to"), "{}", found.stderr);
+    assert!(bytes(&directory, "a.gguf") == tiny() && bytes(&directory, "b.gguf") == tiny());
+    // The key is new in one of the files.
+    let new = ["b.gguf", "--set", "llama.context_lenght=1", "--force"];
+    assert_eq!(edit(&directory, &new).code, 0);
+    let found = in_place(&["--set", "llama.context_lenght=2"]);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    for file in ["a.gguf", "b.gguf"] {
+        let get = ggmill(directory.path(), &["get", file, "llama.context_lenght"]);
+        assert_eq!(get.stdout, "2\n", "{file}");
+    }
+    // An error of every file is reported as usual.
+    let found = in_place(&["--unset", "no.such.key"]);
+    assert!(found.stderr.contains("2 of 2 files failed"), "{}", found.stderr);
+}
+
 /// The text of a template can be longer than a file name.
 #[test]
 fn a_template_can_be_given_as_text() {

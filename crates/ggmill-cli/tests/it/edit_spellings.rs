@@ -62,6 +62,10 @@ fn values_by_name_by_element_and_from_standard_input() {
         ("x.b = 'toml'", &["--set-from", "-"], "x.b", "toml"),
         ("<unk>\n<s>\n</s>\nb\n", &["--tokens-from", "-"], "tokenizer.ggml.tokens[3]", "b"),
         ("9\n", &["--set", "tokenizer.ggml.scores[0]=@-"], "tokenizer.ggml.scores[0]", "9.0\n"),
+        // Only a value that begins with @ is a file.
+        ("in", &["--set", "x.c=y=@-", "--set", "x.d=@-"], "x.c", "y=@-"),
+        ("in", &["--set", "x.e=@-", "--set", "x.f=@@-"], "x.f", "@-"),
+        ("in", &["--rename", "x.f=@-", "--rename", "x.e=x.g", "--set", "x.h=@-"], "@-", "@-"),
     ] {
         let found = piped(&directory, input, args);
         assert_eq!((found.code, &*found.stderr), (0, ""), "{args:?}");

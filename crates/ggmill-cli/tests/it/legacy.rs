@@ -5,7 +5,7 @@ use std::fs;
 use ggmill_testdata::legacy::legacy_models;
 use ggmill_testdata::shared;
 
-use crate::support::{Directory, Outcome, ggmill, real};
+use crate::support::{Directory, Outcome, ggmill, real, tiny};
 
 #[test]
 fn every_legacy_format_is_converted_and_listed() {
@@ -33,6 +33,33 @@ fn every_legacy_format_is_converted_and_listed() {
             ggmill(directory.path(), &["check", output.to_str().unwrap(), "--profile", "ggml"]);
         assert_ne!(checked.code, 2, "{}", checked.stderr);
         assert!(!checked.stdout.contains("error"), "{}", checked.stdout);
+    }
+}
+
+/// Options for values that legacy files do not store are refused where they would be ignored.
+#[test]
+fn options_for_legacy_files_apply_only_to_them() {
+    let models = legacy_models();
+    let model = models.iter().find(|model| model.name == "ggjt3-q8_0.bin").unwrap();
+    let directory = Directory::new().with("old.bin", &model.file).with("m.gguf", tiny());
+    let checkpoint = real("tinystories260K");
+    let checkpoint = checkpoint.to_str().unwrap();
+    for args in [["--context-length", "4096"], ["--eps", "1e-5"], ["--kv-heads", "2"]] {
+        for source in [&[checkpoint][..], &["m.gguf", "--to", "safetensors"]] {
+            let args = [&["convert"], source, &args, &["-o", "out"]].concat();
+            let found = ggmill(directory.path(), &args);
+            let words = format!("{}: applies only to legacy files", args[args.len() - 4]);
+            assert!(found.code == 2 && found.stderr.contains(&words), "{args:?}: {found:?}");
+        }
+    }
+    assert_eq!(directory.files(), ["m.gguf", "old.bin"]);
+    let args = ["convert", "old.bin", "--context-length", "77", "--eps", "0.5", "-o", "new.gguf"];
+    let found = ggmill(directory.path(), &args);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    for (key, value) in [("context_length", "77\n"), ("attention.layer_norm_rms_epsilon", "0.5\n")]
+    {
+        let got = ggmill(directory.path(), &["get", "new.gguf", &format!("llama.{key}")]);
+        assert_eq!(got.stdout, value, "{key}");
     }
 }
 

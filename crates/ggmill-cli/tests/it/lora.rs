@@ -136,6 +136,13 @@ fn an_adapter_is_converted_shown_and_merged() {
     let scaled = ["--lora-scaled", "same.gguf", "0.5", "--lora-scaled", "style-F32.gguf", "0.5"];
     run(&[&["lora", "merge", "--model", "base.gguf"], &scaled[..], &["-o", "s.gguf"]].concat());
     assert!(read("s.gguf") == read("halves.gguf"));
+    // A negative scale is not an option.
+    run(&["lora", "merge", "base.gguf", "same.gguf=-0.5", "-o", "minus.gguf"]);
+    for scale in ["-0.5", "-.5", "-5e-1"] {
+        let scaled = ["--lora-scaled", "same.gguf", scale, "--force", "-o", "s.gguf"];
+        run(&[&["lora", "merge", "-m", "base.gguf"], &scaled[..]].concat());
+        assert!(read("s.gguf") == read("minus.gguf"), "{scale}");
+    }
     run(&["lora", "merge", "-m", "base.gguf", "same.gguf", "-o", "p.gguf"]);
     assert!(read("p.gguf") == read("merged.gguf"));
     for (args, words) in [

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ggmill_testdata::server::{Reply, Server};
 
+use crate::check::faulty;
 use crate::support::{Directory, Outcome, command, ggmill, outcome, real, shard, tiny};
 
 const LFS: &[u8] = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4368439584\n";
@@ -645,7 +646,8 @@ fn a_set_of_many_missing_shards_costs_few_requests() {
 
 #[test]
 fn an_unreadable_file_in_a_variable_is_a_failure() {
-    let directory = Directory::new().with("token", "hf_file").with("empty", "");
+    let directory =
+        Directory::new().with("token", "hf_file").with("empty", "").with("faulty.gguf", faulty());
     let server = server(vec![("m.gguf", tiny())]);
     let absent = directory.path().join("absent");
     let absent = absent.to_str().unwrap();
@@ -665,6 +667,19 @@ fn an_unreadable_file_in_a_variable_is_a_failure() {
         assert_eq!(made.code, 2, "{name}");
         assert!(made.stderr.contains(&format!("{name}: {absent}: ")), "{}", made.stderr);
         assert_eq!(server.requests().len(), 0, "{name}");
+    }
+    // One address that cannot be opened does not end the check of the others.
+    for (option, words) in
+        [("--diff", "GG1207 "), ("--data", "GG1207"), ("--fix", "faulty.gguf: fixed ")]
+    {
+        server.forget();
+        let arguments = ["check", &web, "faulty.gguf", option];
+        let made = remote(&directory, &[("SSL_CERT_FILE", absent)], &arguments);
+        assert_eq!(made.code, 2, "{option}: {}{}", made.stdout, made.stderr);
+        assert!(made.stderr.contains(&format!("SSL_CERT_FILE: {absent}: ")), "{}", made.stderr);
+        let all = format!("{}{}", made.stdout, made.stderr);
+        assert!(all.contains("faulty.gguf") && all.contains(words), "{option}: {all}");
+        assert_eq!(server.requests().len(), 0, "{option}");
     }
     // Settings that are not needed are not read, and default files may be missing.
     for settings in [

@@ -3,7 +3,7 @@
 //! A tensor of the file determines each checkpoint tensor that it was made from, completely or in a
 //! slice. [`undo`] returns these pieces, and [`whole`] joins all pieces of a checkpoint tensor.
 
-use ggmill_arch::{Operation, Rest, Source};
+use ggmill_arch::{Operation, Source, UnusedElements};
 use ggmill_core::Shape;
 use ggmill_pipeline::{Error, ErrorKind, Expression, Result};
 
@@ -120,7 +120,7 @@ fn undo_all(
         cut: None,
         value,
         shape,
-        rest: Rest::Needed,
+        rest: UnusedElements::Needed,
     };
     if operations.first().is_some_and(Operation::joins) {
         let values = match undo_until_join(operations, &vec![shape; names], value)? {
@@ -153,7 +153,13 @@ fn undo_all(
             let slowest = value.shape().dimensions().len().saturating_sub(1);
             let cut = Cut { dimension: dimension.unwrap_or(slowest), start, count, step };
             let prefix = operations[..place].to_vec();
-            return Ok(vec![Piece { prefix, cut: Some(cut), value, shape, rest: Rest::Needed }]);
+            return Ok(vec![Piece {
+                prefix,
+                cut: Some(cut),
+                value,
+                shape,
+                rest: UnusedElements::Needed,
+            }]);
         }
         value = undo_one(operation, &value, shapes[place])?;
     }
@@ -253,7 +259,7 @@ pub(super) struct Piece {
     /// The shape of the tensor in the checkpoint, if the description specifies it.
     pub(super) shape: Option<Shape>,
     /// How the elements outside of the slices are restored.
-    pub(super) rest: Rest,
+    pub(super) rest: UnusedElements,
 }
 
 impl Piece {
@@ -287,7 +293,7 @@ pub(super) fn join_pieces(mut pieces: Vec<Piece>) -> Result<Expression> {
         return Ok(first.value.clone());
     };
     let (prefix, shape, rest_is) = (first.prefix.clone(), first.shape, first.rest);
-    let zero_rest = rest_is == Rest::Zero;
+    let zero_rest = rest_is == UnusedElements::Zero;
     let step = Operation::Slice {
         dimension: Some(cut.dimension),
         start: cut.start,
@@ -349,7 +355,7 @@ pub(super) fn join_pieces(mut pieces: Vec<Piece>) -> Result<Expression> {
         };
         value = value.resize(cut.dimension, before, after)?;
     }
-    if let (Some(expected), Rest::Same) = (expected, rest_is) {
+    if let (Some(expected), UnusedElements::Same) = (expected, rest_is) {
         let extents = (expected, *value.shape());
         let extent = |shape: Shape| shape.dimensions().get(cut.dimension).copied();
         let times = extent(extents.0).zip(extent(extents.1));
@@ -588,7 +594,7 @@ mod tests {
         }
         // Elements that the file lacks are zero if the description says that they are unused.
         let mut part = source(1, &[slice(None, 2, 5, 1)]);
-        (part.shape, part.rest) = (Some(shape(&[3, 10])), Rest::Zero);
+        (part.shape, part.rest) = (Some(shape(&[3, 10])), UnusedElements::Zero);
         let made = apply(&part, vec![original.clone()]).unwrap();
         let back = join_pieces(undo_source(&part, &made).unwrap()).unwrap();
         let mut expected = bytes(&original);
@@ -597,7 +603,7 @@ mod tests {
         assert!(bytes(&back) == expected);
         // Or they repeat those of the file.
         let mut part = source(1, &[slice(None, 0, 2, 1)]);
-        (part.shape, part.rest) = (Some(shape(&[3, 10])), Rest::Same);
+        (part.shape, part.rest) = (Some(shape(&[3, 10])), UnusedElements::Same);
         let made = apply(&part, vec![original.clone()]).unwrap();
         let back = join_pieces(undo_source(&part, &made).unwrap()).unwrap();
         assert!(bytes(&back) == bytes(&original)[..2 * 3 * 4].repeat(5));

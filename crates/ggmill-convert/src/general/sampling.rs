@@ -103,10 +103,10 @@ impl Sampling {
     /// Takes an entry if its key is a sampling key, otherwise returns `None`. The inner error says
     /// what was expected if the value has another type.
     pub(super) fn take(&mut self, key: &str, value: &Value) -> Option<Result<(), &'static str>> {
-        let place = PARAMETERS.iter().position(|(known, ..)| *known == key)?;
-        let (_, kind, _) = PARAMETERS.get(place)?;
+        let index = PARAMETERS.iter().position(|(known, ..)| *known == key)?;
+        let (_, kind, _) = PARAMETERS.get(index)?;
         Some(parameter(*kind, value).map(|found| {
-            self.0.insert(place, found);
+            self.0.insert(index, found);
         }))
     }
 

@@ -125,8 +125,8 @@ pub(crate) fn write_model(request: &mut Request<'_>, metadata: &mut MetadataBuf)
     let Some(bytes) = files::vocabulary(request.files, name)? else { return Ok(false) };
     let model = ModelProto::parse(&bytes).map_err(|message| fault(name, message))?;
     let id = |text: &str, kind| {
-        let place = model.pieces.iter().position(|it| it.text == text && it.kind == kind);
-        place.and_then(|id| u32::try_from(id).ok())
+        let index = model.pieces.iter().position(|it| it.text == text && it.kind == kind);
+        index.and_then(|id| u32::try_from(id).ok())
     };
     let expected = |text: &str, kind| {
         id(text, kind).ok_or_else(|| fault(name, format!("there is no special token {text}")))

@@ -280,7 +280,7 @@ impl Quantization {
     /// Fails if the method is not supported, or not supported for this architecture.
     pub(crate) fn refuse_unknown(&self, architecture: &Architecture) -> Result<()> {
         let is_known = METHODS.contains(&&*self.method);
-        if is_known && architecture.takes_quantized(&self.method) {
+        if is_known && architecture.supports_quantization(&self.method) {
             return Ok(());
         }
         let method = match &*self.method {

@@ -1,3 +1,5 @@
+//! The header parser, which can be resumed when more bytes are available.
+
 use alloc::vec::Vec;
 
 use crate::bytes::{Cursor, Encoding, Stop};
@@ -8,7 +10,7 @@ use crate::read::layout::{self, OnFault};
 use crate::value::{ArraySkip, array_head};
 use crate::{Endian, GgmlType, Limits, Shape, ValueType};
 
-/// The header parser. Each call receives all bytes from the start of the file and resumes where the
+/// The state of parsing a header. Each call receives all bytes from the start of the file and resumes where the
 /// last one stopped, even within an array.
 #[derive(Clone, Debug)]
 pub(crate) struct Parser {

@@ -1,5 +1,6 @@
 //! Metadata to be written: owned entries, and the encoding of values.
 
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -98,6 +99,11 @@ impl MetadataBuf {
         self.entries.len() < before
     }
 
+    /// Removes the entries with the keys for which `keep` returns `false`.
+    pub fn retain(&mut self, mut keep: impl FnMut(RawStr<'_>) -> bool) {
+        self.entries.retain(|entry| keep(RawStr::new(&entry.key)));
+    }
+
     /// Renames the key of every entry with the key `from` to `to`. Returns `true` if there was one. The
     /// result can have duplicate keys.
     pub fn rename(&mut self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> bool {
@@ -112,6 +118,16 @@ impl MetadataBuf {
     /// Returns the value of the first entry with this key.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Value<'_>> {
         self.entries.iter().find(|entry| entry.key == key.as_ref())?.value()
+    }
+
+    /// Returns the first value of each key. Use it instead of [`get`](Self::get) to read many keys, because
+    /// `get` searches all entries.
+    pub fn first_values(&self) -> BTreeMap<&[u8], Value<'_>> {
+        let mut values = BTreeMap::new();
+        for (key, value) in self.iter() {
+            values.entry(key.as_bytes()).or_insert(value);
+        }
+        values
     }
 
     /// Returns an iterator over keys and values in order.

@@ -1,5 +1,7 @@
 //! Edits applied to metadata, and a check of the result.
 
+use std::collections::{HashMap, HashSet};
+
 use ggmill_arch::{Architecture, StandardKey};
 use ggmill_core::{
     Alignment, FileType, Limits, MetadataBuf, RawStr, ToValue as _, Value, ValueType, keys,
@@ -244,18 +246,12 @@ fn check_new_key(key: &str) -> Result<()> {
 }
 
 fn unset(metadata: &mut MetadataBuf, glob: &Glob, compact: &mut bool) -> Result<()> {
-    let found: Vec<Vec<u8>> = metadata
-        .iter()
-        .filter(|(key, _)| glob.matches(*key))
-        .map(|(key, _)| key.as_bytes().to_vec())
-        .collect();
+    let len = metadata.len();
+    metadata.retain(|key| !glob.matches(key));
     let filler = glob.as_str().starts_with("ggmill.") && glob.matches(RawStr::from(FILLER_KEY));
     *compact |= filler;
-    if found.is_empty() && !filler {
+    if metadata.len() == len && !filler {
         return Err(EditError::NoMatch(glob.as_str().to_owned()).refused());
-    }
-    for key in found {
-        metadata.remove(key);
     }
     Ok(())
 }
@@ -332,25 +328,32 @@ fn is_same(a: &Value<'_>, b: &Value<'_>) -> bool {
 }
 
 fn changes(before: &MetadataBuf, after: &MetadataBuf) -> Vec<KeyChange> {
+    let (old_values, new_values) = (values_by_key(before), values_by_key(after));
     let mut changes = Vec::new();
-    for (key, value) in before.iter() {
-        let now = after.get(key.as_bytes());
-        let same = now.is_some_and(|now| is_same(&now, &value));
-        if !same && !changes.iter().any(|change: &KeyChange| change.key == key.as_bytes()) {
-            changes.push(KeyChange {
-                key: key.as_bytes().to_vec(),
-                before: true,
-                after: now.is_some(),
-            });
+    let mut compared = HashSet::new();
+    for (key, _) in before.iter().chain(after.iter()) {
+        if !compared.insert(key) {
+            continue;
+        }
+        let [old, new] = [&old_values, &new_values].map(|values| values.get(&key));
+        let is_unchanged = old.zip(new).is_some_and(|(old, new)| {
+            old.len() == new.len() && old.iter().zip(new).all(|(old, new)| is_same(old, new))
+        });
+        if !is_unchanged {
+            let key = key.as_bytes().to_vec();
+            changes.push(KeyChange { key, before: old.is_some(), after: new.is_some() });
         }
     }
-    let new = after.iter().filter(|(key, _)| before.get(key.as_bytes()).is_none());
-    changes.extend(new.map(|(key, _)| KeyChange {
-        key: key.as_bytes().to_vec(),
-        before: false,
-        after: true,
-    }));
     changes
+}
+
+/// Returns the values of each key: several if it is a duplicate.
+fn values_by_key(metadata: &MetadataBuf) -> HashMap<RawStr<'_>, Vec<Value<'_>>> {
+    let mut values: HashMap<RawStr<'_>, Vec<Value<'_>>> = HashMap::with_capacity(metadata.len());
+    for (key, value) in metadata.iter() {
+        values.entry(key).or_default().push(value);
+    }
+    values
 }
 
 /// Returns a remark about keys that still begin with the name of the old architecture.

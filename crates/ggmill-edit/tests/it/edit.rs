@@ -4,12 +4,15 @@ use std::fs;
 use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use ggmill_core::{Builder, Endian, GgmlType, Header, MetadataBuf, Shape, ToValue, Value};
 use ggmill_edit::{
     Destination, Edit, EditError, EditMethod, EditPlan, EditValue, Editor, FILLER_KEY,
+    edit_metadata,
 };
 use ggmill_pipeline::{Error, ErrorKind};
+use ggmill_testdata::bytes::{self, FileBytes};
 use ggmill_testdata::{every_gguf, real};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -291,6 +294,32 @@ fn split_keys_cannot_be_set_and_are_removed_together() {
 }
 
 /// Keys that begin with the old architecture are counted in a remark; without any there is none.
+/// Edits take time proportional to the size of the metadata, also if they change every key.
+#[test]
+fn edits_of_many_keys_are_not_quadratic() {
+    let count = 100_000u32;
+    let mut file = FileBytes::v3(0, u64::from(count) + 2);
+    file.pair("general.architecture", &"llama".into());
+    for number in 0..count {
+        file.pair(format!("x.{number}"), &bytes::Value::U32(number));
+    }
+    file.pair("x.0", &bytes::Value::U32(7));
+    let bytes = file.into_bytes();
+    let metadata = MetadataBuf::copy_of(&Header::parse(&bytes).unwrap().metadata()).unwrap();
+    let start = Instant::now();
+    let edited = edit_metadata(&metadata, &[Edit::set("general.name", &"A")], None).unwrap();
+    let keys: Vec<_> = edited.changes().iter().map(|change| &*change.key).collect();
+    // The duplicate key has two values before and after the edit, so it does not change.
+    assert_eq!(keys, [b"general.name"]);
+    let edited = edit_metadata(&metadata, &[set("x.0=0")], None).unwrap();
+    assert_eq!(edited.changes().len(), 1);
+    let edited = edit_metadata(&metadata, &[unset("x.*")], None).unwrap();
+    assert_eq!(edited.changes().len(), count as usize);
+    assert_eq!(edited.metadata().len(), 1);
+    // Test builds are many times slower than release builds; quadratic time would be minutes.
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}
+
 #[test]
 fn keys_of_the_old_architecture_are_counted() {
     let bench = Bench::new(&model(small(), Endian::Little));

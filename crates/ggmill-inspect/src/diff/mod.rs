@@ -384,9 +384,9 @@ impl<'a> Diff<'a> {
         let mut pairs = Vec::with_capacity(a.len().max(b.len()));
         for found in a {
             let name = found.tensor.name();
-            let place = in_b.get_mut(name.as_bytes()).and_then(Vec::pop);
-            places.extend(place.map(|place| (name, place)));
-            let other = place.and_then(|place| unmatched.get_mut(place).and_then(Option::take));
+            let index = in_b.get_mut(name.as_bytes()).and_then(Vec::pop);
+            places.extend(index.map(|index| (name, index)));
+            let other = index.and_then(|index| unmatched.get_mut(index).and_then(Option::take));
             pairs.push(TensorPair { name, sides: [Some(found), other], data: None });
         }
         pairs.extend(unmatched.into_iter().flatten().map(|found| TensorPair {

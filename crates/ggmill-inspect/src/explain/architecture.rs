@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use ggmill_arch::{
-    Architecture, Demand, KeySpec, LOADER_REVISION, LoaderKey, ParameterOutline,
+    Architecture, KeySpec, LOADER_REVISION, LoaderKey, ParameterOutline, RequiredBy,
     SPECIFICATION_REVISION, SpecifiedKey, TensorNames, TensorOutline,
 };
 
@@ -139,11 +139,11 @@ pub(super) fn named(name: &str, names: &TensorNames) -> String {
 /// Returns who requires the key, with the location in the source.
 fn required_by(architecture: &str, key: &KeySpec<'_>) -> String {
     let specified = SpecifiedKey::of(key.name).map(|key| place(&key));
-    let loader = key.demand.filter(|demand| demand.is_by_loader()).map(|_| {
+    let loader = key.required_by.filter(|required_by| required_by.includes_loader()).map(|_| {
         LoaderKey::of(architecture, key.name)
             .map_or_else(|| "the loader".to_owned(), |key| format!("llama.cpp ({})", key.function))
     });
-    let stated = (key.demand == Some(Demand::Specification) && specified.is_none())
+    let stated = (key.required_by == Some(RequiredBy::Specification) && specified.is_none())
         .then(|| "the description".to_owned());
     [specified, loader, stated].into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }

@@ -116,8 +116,8 @@ impl InPlace {
         if applied == Applied::CannotGrow
             && let Ok(before) = self.metadata.modified()
         {
-            // Linux updates the time even if it refuses to insert. Other readers of the file, which
-            // is unchanged, would take it for another one.
+            // Linux updates the time even if it refuses to insert. Other readers would treat the
+            // unchanged file as a different one.
             let _ = self.disk.file.set_modified(before);
         }
         self.metadata = self.disk.metadata()?;

@@ -329,7 +329,7 @@ class EditReport:
         nbytes: The size of the edited file in bytes.
         notes: Remarks about the result, for the user.
         findings: Problems of the changed keys, and problems that the file did not have before:
-            dictionaries with ``code``, ``subject`` and ``message``.
+            dictionaries with ``code``, ``subject`` (the key or tensor, or ``None``) and ``message``.
     """
 
     written: bool

@@ -93,7 +93,7 @@ fn report(edit: &ggmill::EditSummary) -> serde_json::Value {
         serde_json::json!({
             "code": diagnostic.rule.code,
             "message": diagnostic.message,
-            "subject": diagnostic.subject.to_string(),
+            "subject": diagnostic.subject.json_name(),
         })
     });
     serde_json::json!({

@@ -92,9 +92,9 @@ impl Distribution {
     /// Returns a quantile with linear interpolation: 0.5 is the median, 1 the maximum.
     pub fn quantile(&self, share: f64) -> f64 {
         let Some(last) = self.sorted.len().checked_sub(1) else { return f64::NAN };
-        let place = share.clamp(0.0, 1.0) * last as f64;
-        let below = place as usize;
-        let rest = place - below as f64;
+        let rank = share.clamp(0.0, 1.0) * last as f64;
+        let below = rank as usize;
+        let rest = rank - below as f64;
         self.sorted[below] * (1.0 - rest) + self.sorted[(below + 1).min(last)] * rest
     }
 }

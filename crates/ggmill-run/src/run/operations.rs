@@ -192,11 +192,11 @@ impl Run<'_> {
             }
             Operation::Attention(ref options) => self.attention(node, options)?,
             Operation::View => return self.numbers(node, 0).map(Data::Numbers),
-            Operation::Part { .. }
+            Operation::Slice { .. }
             | Operation::Concat
             | Operation::Repeat { .. }
-            | Operation::Total
-            | Operation::Mix => self.rearrange(node)?,
+            | Operation::Sum
+            | Operation::WeightedSum => self.rearrange(node)?,
             Operation::Apply(function) => {
                 let mut values = self.take_first_operand(node, number)?;
                 each::apply(isa, function, &mut values);
@@ -212,7 +212,7 @@ impl Run<'_> {
                 each::softmax(isa, &mut values, extent);
                 values
             }
-            Operation::Top { .. } | Operation::Choice { .. } | Operation::Pick(_) => {
+            Operation::Top { .. } | Operation::Choice { .. } | Operation::SelectTokens(_) => {
                 return Ok(Data::Indices(Arc::new(self.choose_indices(node)?)));
             }
             Operation::Constant(ref numbers) => {
@@ -221,7 +221,7 @@ impl Run<'_> {
                 out.chunks_exact_mut(numbers.len()).for_each(|row| row.copy_from_slice(numbers));
                 out
             }
-            Operation::Take => {
+            Operation::Gather => {
                 let (values, indices) = (self.numbers(node, 0)?, self.indices(node, 1)?);
                 let (width, count) = (of(0).length as usize, extent.length as usize);
                 let mut out = self.result_buffer(node)?;
@@ -289,7 +289,7 @@ impl Run<'_> {
         let (nodes, extent) = (self.program.graph().nodes(), node.extent);
         let of = |input: usize| nodes[node.inputs[input]].extent;
         Ok(match node.operation {
-            Operation::Part { start } => {
+            Operation::Slice { start } => {
                 let mut out = self.result_buffer(node)?;
                 each::slice_parts(&self.numbers(node, 0)?, of(0), start as usize, extent, &mut out);
                 out
@@ -300,7 +300,7 @@ impl Run<'_> {
                 each::concat_parts(&left, of(0), &right, of(1), &mut out);
                 out
             }
-            Operation::Total => {
+            Operation::Sum => {
                 let mut out = self.result_buffer(node)?;
                 each::total(&self.numbers(node, 0)?, of(0), &mut out);
                 out
@@ -311,7 +311,7 @@ impl Run<'_> {
                 each::repeat(&self.numbers(node, 0)?, runs, count as usize, &mut out);
                 out
             }
-            Operation::Mix => {
+            Operation::WeightedSum => {
                 let mut out = self.result_buffer(node)?;
                 each::weighted_sum(
                     &self.numbers(node, 0)?,
@@ -343,7 +343,7 @@ impl Run<'_> {
                 Ok(indices)
             }
             Operation::Choice { range } => each::expert_indices(&self.numbers(node, 0)?, range),
-            Operation::Pick(options) => {
+            Operation::SelectTokens(options) => {
                 let (queries, keys) = (self.numbers(node, 0)?, self.numbers(node, 1)?);
                 let weights = options.weighted.then(|| self.numbers(node, 2)).transpose()?;
                 let weights = weights.as_deref().map(Vec::as_slice);
@@ -377,7 +377,7 @@ impl Run<'_> {
         let (run_keys, run_values) = (run_keys?, run_values?);
         let picks = indices.as_deref().map(|indices| {
             let run_length = match nodes[node.inputs[3]].operation {
-                Operation::Pick(options) => run_length(options),
+                Operation::SelectTokens(options) => run_length(options),
                 _ => 1,
             };
             Picks { runs: indices, heads: of(3).parts.unwrap_or(1) as usize, run_length }

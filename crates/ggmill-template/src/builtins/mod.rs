@@ -65,9 +65,9 @@ impl Args {
             *slot = positional.next();
         }
         for (name, value) in self.named {
-            let place = names.iter().position(|known| *known == name.clipped());
+            let index = names.iter().position(|known| *known == name.clipped());
             let name = name.clipped();
-            match place.and_then(|place| bound.get_mut(place)) {
+            match index.and_then(|index| bound.get_mut(index)) {
                 Some(slot) if slot.is_none() => *slot = Some(value),
                 Some(_) => {
                     return Err(Error::value(format!(
@@ -248,7 +248,7 @@ fn range(args: &Args) -> Result<Value> {
     let mut bounds = Vec::new();
     for value in &args.positional {
         let bound = integer(Some(value), 0)?;
-        bounds.push(i64::try_from(bound).map_err(|_| too_long())?);
+        bounds.push(i128::from(i64::try_from(bound).map_err(|_| too_long())?));
     }
     let (start, stop, stride) = match *bounds {
         [stop] => (0, stop, 1),
@@ -256,10 +256,8 @@ fn range(args: &Args) -> Result<Value> {
         [start, stop, stride] => (start, stop, stride),
         _ => return Err(Error::value("range expected 1 to 3 arguments")),
     };
-    if stride == 0 {
-        return Err(Error::value("range() arg 3 must not be zero"));
-    }
-    let span = Span { start, stop, stride };
+    let span = Span::new(start, stop, stride)
+        .ok_or_else(|| Error::value("range() arg 3 must not be zero"))?;
     if span.len() > MAX_RANGE {
         return Err(too_long());
     }

@@ -10,7 +10,7 @@ use minijinja::machinery::ast::{
 use super::ops::{self, Sign};
 use super::{Run, Scope};
 use crate::builtins::{apply_filter, apply_test, function, method_name};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::value::{Method, SeqKind, Value, clipped, hashable};
 
 impl<'t> Run<'t> {
@@ -431,9 +431,11 @@ impl Run<'_> {
                 Value::seq(kind, items, &self.meter)
             }
             Value::Range(span) => {
-                let items: Vec<_> =
-                    indices(start, stop, stride, span.len()).map(|index| span.get(index)).collect();
-                Value::list(items, &self.meter)
+                let (first, end) = slice_bounds(start, stop, stride, span.len());
+                let span = span.slice(first, end, stride).ok_or_else(|| {
+                    Error::new(ErrorKind::Limit, "a slice of a range exceeds 120 bits")
+                })?;
+                Ok(Value::Range(Rc::new(span)))
             }
             _ => Err(Error::value(format!("'{}' object is not subscriptable", object.type_name()))),
         }
@@ -457,13 +459,18 @@ fn position(key: &Value, length: usize) -> Option<usize> {
 
 /// Returns the bounds of a slice with stride 1; equal if it is empty.
 fn range(start: Option<i128>, stop: Option<i128>, length: usize) -> (usize, usize) {
-    let (first, stop) = bounds(start, stop, 1, length);
+    let (first, stop) = slice_bounds(start, stop, 1, length);
     let index = |at: i128| usize::try_from(at).unwrap_or(0);
     (index(first), index(stop.max(first)))
 }
 
 /// Returns the first index of a Python slice and the index at which it ends.
-fn bounds(start: Option<i128>, stop: Option<i128>, stride: i128, length: usize) -> (i128, i128) {
+fn slice_bounds(
+    start: Option<i128>,
+    stop: Option<i128>,
+    stride: i128,
+    length: usize,
+) -> (i128, i128) {
     let size = length as i128;
     let clamp = |index: i128, low: i128, high: i128| {
         let index = if index < 0 { index.saturating_add(size) } else { index };
@@ -489,7 +496,7 @@ fn indices(
     stride: i128,
     length: usize,
 ) -> impl Iterator<Item = usize> {
-    let (mut at, stop) = bounds(start, stop, stride, length);
+    let (mut at, stop) = slice_bounds(start, stop, stride, length);
     std::iter::from_fn(move || {
         let more = if stride > 0 { at < stop } else { at > stop };
         let found = more.then(|| usize::try_from(at).ok()).flatten()?;

@@ -479,14 +479,14 @@ impl Namespace {
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<Option<&Value>> {
-        let place = self.place(name)?;
-        Ok(place.and_then(|place| self.entries.get(place)).map(|(_, value)| value))
+        let index = self.place(name)?;
+        Ok(index.and_then(|index| self.entries.get(index)).map(|(_, value)| value))
     }
 
     /// Sets an attribute.
     fn set(&mut self, name: &str, value: Value) -> Result<()> {
-        let place = self.place(name)?;
-        if let Some((_, old)) = place.and_then(|place| self.entries.get_mut(place)) {
+        let index = self.place(name)?;
+        if let Some((_, old)) = index.and_then(|index| self.entries.get_mut(index)) {
             *old = value;
             return Ok(());
         }

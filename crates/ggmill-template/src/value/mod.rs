@@ -48,28 +48,62 @@ pub(crate) struct Missing {
     _held: Held,
 }
 
-/// A `range`.
+/// A Python `range`.
 #[derive(Debug)]
 pub(crate) struct Span {
-    pub(crate) start: i64,
-    pub(crate) stop: i64,
-    pub(crate) stride: i64,
+    start: i128,
+    stop: i128,
+    stride: i128,
 }
 
 impl Span {
+    /// The maximum of the start, the stop and the stride, so that arithmetic with them does not
+    /// overflow. Slices of ranges can exceed 64 bits.
+    const MAX: u128 = 1 << 120;
+
+    /// Creates a range. Returns `None` if a number exceeds 120 bits, or if the stride is 0.
+    pub(crate) fn new(start: i128, stop: i128, stride: i128) -> Option<Self> {
+        let is_small =
+            [start, stop, stride].iter().all(|number| number.unsigned_abs() <= Self::MAX);
+        (is_small && stride != 0).then_some(Self { start, stop, stride })
+    }
+
     pub(crate) fn len(&self) -> usize {
-        let (start, stop, stride) =
-            (i128::from(self.start), i128::from(self.stop), i128::from(self.stride));
-        let count = match stride.cmp(&0) {
-            Ordering::Greater => (stop - start + stride - 1) / stride,
-            Ordering::Less => (start - stop - stride - 1) / -stride,
-            Ordering::Equal => 0,
+        let Self { start, stop, stride } = *self;
+        let count = if stride > 0 {
+            (stop - start + stride - 1) / stride
+        } else {
+            (start - stop - stride - 1) / -stride
         };
         usize::try_from(count).unwrap_or(0)
     }
 
     pub(crate) fn get(&self, index: usize) -> Value {
-        Value::Int(i128::from(self.start) + i128::from(self.stride) * index as i128)
+        Value::Int(self.start + self.stride * index as i128)
+    }
+
+    /// Returns the range of the elements from index `first` to before index `end`, in steps of
+    /// `stride`; `None` if a number of it exceeds 120 bits.
+    pub(crate) fn slice(&self, first: i128, end: i128, stride: i128) -> Option<Self> {
+        let element = |index: i128| self.start.checked_add(self.stride.checked_mul(index)?);
+        Self::new(element(first)?, element(end)?, self.stride.checked_mul(stride)?)
+    }
+
+    /// Returns `true` if both ranges have the same elements.
+    fn equals(&self, other: &Self) -> bool {
+        let len = self.len();
+        len == other.len()
+            && (len == 0 || self.start == other.start)
+            && (len <= 1 || self.stride == other.stride)
+    }
+
+    /// Returns Python's `repr`.
+    fn repr(&self) -> String {
+        let Self { start, stop, stride } = self;
+        match stride {
+            1 => format!("range({start}, {stop})"),
+            _ => format!("range({start}, {stop}, {stride})"),
+        }
     }
 }
 
@@ -245,7 +279,11 @@ impl Value {
                 items
             }
             Self::Dict(dict) => dict.keys()?,
-            Self::Range(span) => (0..span.len()).map(|index| span.get(index)).collect(),
+            Self::Range(span) => {
+                // Checks the limit of memory before the list is allocated.
+                let _held = Held::new(meter, span.len().saturating_mul(size_of::<Self>()))?;
+                (0..span.len()).map(|index| span.get(index)).collect()
+            }
             Self::Generator(generator) => {
                 let next = generator.next.replace(generator.items.len());
                 if next == 0 {
@@ -435,10 +473,7 @@ pub(crate) fn equal(left: &Value, right: &Value, meter: &Meter) -> Result<bool> 
             }
             true
         }
-        (Value::Range(left), Value::Range(right)) => {
-            left.len() == right.len()
-                && (left.len() == 0 || (left.start, left.stride) == (right.start, right.stride))
-        }
+        (Value::Range(left), Value::Range(right)) => left.equals(right),
         (Value::Namespace(left), Value::Namespace(right))
         | (Value::Macro(left), Value::Macro(right)) => left == right,
         (Value::Generator(left), Value::Generator(right)) => Rc::ptr_eq(left, right),

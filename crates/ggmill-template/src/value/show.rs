@@ -68,12 +68,7 @@ fn repr(value: &Value, out: &mut Builder) -> Result<()> {
             }
             out.push("}", Mark::TEMPLATE)
         }
-        Value::Range(span) if span.stride == 1 => {
-            plain(&format!("range({}, {})", span.start, span.stop))
-        }
-        Value::Range(span) => {
-            plain(&format!("range({}, {}, {})", span.start, span.stop, span.stride))
-        }
+        Value::Range(span) => plain(&span.repr()),
         Value::Loop(each) => plain(&each.repr()),
         _ => plain(&format!("<{} object>", value.type_name())),
     }

@@ -216,8 +216,8 @@ impl<'a> Check<'a> {
     }
 
     fn open_file(&mut self, path: &Path) -> Result<Opened, NotOpened> {
-        if ggmill_io::pending_journal(path).is_some() {
-            self.call.note(Note::Interrupted(path.to_owned()));
+        if let Some(note) = Note::interrupted(path) {
+            self.call.note(note);
         }
         let not_gguf =
             |error: &_, beginning: &[u8]| not_gguf(error, beginning, path, &self.options);

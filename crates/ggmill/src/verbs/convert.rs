@@ -87,7 +87,7 @@ pub fn convert<'a>(path: impl AsRef<Path>) -> Result<Convert<'a>> {
         verify: false,
         base: None,
         target: None,
-        legacy: LegacyOptions::default(),
+        legacy: None,
     })
 }
 
@@ -161,7 +161,7 @@ pub struct Convert<'a> {
     verify: bool,
     base: Option<PathBuf>,
     target: Option<PathBuf>,
-    legacy: LegacyOptions,
+    legacy: Option<LegacyOptions>,
 }
 
 impl<'a> Convert<'a> {
@@ -326,10 +326,11 @@ impl<'a> Convert<'a> {
         self
     }
 
-    /// Sets values that a legacy file does not contain. [`name`](Self::name) sets the name.
+    /// Sets values that a legacy file does not contain. [`name`](Self::name) sets the name. Other sources
+    /// have the values, so [`plan`](Self::plan) fails for them.
     #[must_use]
     pub fn legacy(mut self, options: LegacyOptions) -> Self {
-        self.legacy = options;
+        self.legacy = Some(options);
         self
     }
 
@@ -370,8 +371,11 @@ impl<'a> Convert<'a> {
                 let message = "is not an adapter (it has no adapter_config.json)";
                 return Err(Error::misuse(message).at(&self.path).with_hint(Hint::OnlyAdapters));
             }
-            ConvertSource::Checkpoint | ConvertSource::Gguf => &[],
+            ConvertSource::Checkpoint => &[("legacy", self.legacy.is_some())],
+            ConvertSource::Gguf => &[],
             ConvertSource::Adapter => &[
+                ("legacy", self.legacy.is_some()),
+                ("type_plan", self.type_plan.is_some()),
                 ("target", self.target.is_some()),
                 ("no_vocab", self.no_vocab),
                 ("assume_defaults", self.assume_defaults),
@@ -387,6 +391,7 @@ impl<'a> Convert<'a> {
                 ("types", self.types.is_given()),
             ],
             ConvertSource::Legacy => &[
+                ("type_plan", self.type_plan.is_some()),
                 ("base", self.base.is_some()),
                 ("target", self.target.is_some()),
                 ("mmproj", self.mmproj),
@@ -407,7 +412,11 @@ impl<'a> Convert<'a> {
         let Some((option, _)) = options.iter().find(|(_, is_given)| *is_given) else {
             return Ok(());
         };
-        let source = if self.kind == ConvertSource::Legacy { "legacy files" } else { "adapters" };
+        let source = match self.kind {
+            ConvertSource::Legacy => "legacy files",
+            ConvertSource::Adapter => "adapters",
+            _ => "checkpoints",
+        };
         let message = format_args!("{option}: not supported for {source}");
         Err(Error::misuse(message).with_hint(Hint::NotSupported { option, source }))
     }
@@ -648,7 +657,7 @@ impl<'a> Convert<'a> {
         Ok(ConvertPlan { planned, has_vocabulary: true, reference: None })
     }
 
-    fn plan_legacy(mut self, out: &Path) -> Result<ConvertPlan<'a>> {
+    fn plan_legacy(self, out: &Path) -> Result<ConvertPlan<'a>> {
         if !matches!(self.to, ConvertType::Auto) {
             let message = "a legacy file cannot be converted to a different type";
             return Err(Error::misuse(message).at(&self.path).with_hint(Hint::KeepsTypes));
@@ -664,8 +673,9 @@ impl<'a> Convert<'a> {
         let inputs = vec![self.path];
         destination.check(&inputs, self.call.overwrite)?;
         let legacy = Legacy::open(&inputs[0])?;
-        self.legacy.name = self.name;
-        let recipe = convert_legacy(&legacy, &self.legacy)?;
+        let mut options = self.legacy.unwrap_or_default();
+        options.name = self.name;
+        let recipe = convert_legacy(&legacy, &options)?;
         let has_vocabulary = !lacks_vocabulary(&recipe);
         let what = ToPlan {
             recipes: vec![recipe],

@@ -7,7 +7,7 @@ use ggmill_inspect::Summary;
 
 use crate::find::refuse_missing;
 use crate::paths::is_remote;
-use crate::{Error, Hint, Model, OpenOptions, Result, find_models};
+use crate::{Error, Hint, Model, Note, OpenOptions, Result, find_models};
 
 /// The models in a repository or a directory.
 #[derive(Debug, Default)]
@@ -19,6 +19,8 @@ pub struct Listing {
     pub parameters: Option<u64>,
     /// The errors of files and directories that cannot be read.
     pub errors: Vec<Error>,
+    /// Remarks about the models, such as an interrupted edit.
+    pub notes: Vec<Note>,
 }
 
 /// A model: a file, or the shards of a set.
@@ -68,8 +70,7 @@ impl OpenOptions {
             file_type: model.file_type.and_then(FileType::name),
             bits_per_weight: model.bits_per_weight,
         });
-        let models = models.collect();
-        Ok(Listing { models, parameters: found.parameters, errors: Vec::new() })
+        Ok(Listing { models: models.collect(), parameters: found.parameters, ..Listing::default() })
     }
 }
 
@@ -78,6 +79,7 @@ fn list_directory(path: &Path) -> Listing {
     let mut listing = Listing { errors, ..Listing::default() };
     for files in models {
         let Some(first) = files.first() else { continue };
+        listing.notes.extend(files.iter().filter_map(|file| Note::interrupted(file)));
         let model = Model::open(first).map_err(|error| listing.errors.push(error)).ok();
         listing.models.push(listed(path, first, &files, model.as_ref()));
     }

@@ -101,8 +101,8 @@ impl OperationTemplate {
         Ok(Self { kind, arguments })
     }
 
-    pub(crate) fn check_names(&self, known: &dyn Fn(&str) -> bool) -> Result<()> {
-        self.arguments.iter().try_for_each(|argument| argument.check_names(known))
+    pub(crate) fn check_names(&self, is_declared: &dyn Fn(&str) -> bool) -> Result<()> {
+        self.arguments.iter().try_for_each(|argument| argument.check_names(is_declared))
     }
 
     /// Returns `true` if the operation combines several tensors.

@@ -29,19 +29,19 @@ pub(crate) struct Claim<'g> {
 }
 
 impl TensorGroup {
-    pub(crate) fn understand(raw: &RawGroup, known: &dyn Fn(&str) -> bool) -> Result<Self> {
+    pub(crate) fn from_raw(raw: &RawGroup, is_declared: &dyn Fn(&str) -> bool) -> Result<Self> {
         let repeat = raw.r#for.as_deref().map(Loop::parse).transpose()?;
         if let Some(repeat) = &repeat {
-            repeat.check_names(known)?;
+            repeat.check_names(is_declared)?;
         }
         let variable = repeat.as_ref().map(|repeat| &*repeat.variable);
-        let known = |name: &str| known(name) || variable == Some(name);
+        let is_declared = |name: &str| is_declared(name) || variable == Some(name);
         let mut tensors = Vec::with_capacity(raw.tensor.0.len());
         for (name, raw) in &raw.tensor.0 {
-            let tensor = TensorTemplate::understand(name, raw, variable, &known);
+            let tensor = TensorTemplate::from_raw(name, raw, variable, &is_declared);
             tensors.push(tensor.map_err(|error| error.about(SubjectKind::Tensor, name))?);
         }
-        let when = condition(raw.when.as_ref(), &known)?;
+        let when = condition(raw.when.as_ref(), &is_declared)?;
         Ok(Self { repeat, when, tensors })
     }
 

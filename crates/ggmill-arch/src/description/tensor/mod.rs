@@ -96,7 +96,7 @@ pub struct Source {
     /// The operations, in order. The first one takes all tensors.
     pub operations: Vec<Operation>,
     /// Operations on consecutive subsets of the names, which are applied before; may be empty.
-    pub parts: Vec<Part>,
+    pub parts: Vec<SourcePart>,
     /// If true, the tensor is written before all others.
     pub first: bool,
     /// If true, the tensor is written after all others.
@@ -106,7 +106,7 @@ pub struct Source {
     /// The shape of each checkpoint tensor, for converting back, if the operations do not determine it.
     pub shape: Option<Shape>,
     /// The elements outside slices, for converting back.
-    pub rest: Rest,
+    pub rest: UnusedElements,
     /// If true, converting back prefers this alternative.
     pub preferred: bool,
 }
@@ -114,7 +114,7 @@ pub struct Source {
 /// The elements of a checkpoint tensor that its operations do not use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Rest {
+pub enum UnusedElements {
     /// The model uses them: other tensors of the file contain them.
     #[default]
     Needed,
@@ -127,7 +127,7 @@ pub enum Rest {
 /// A consecutive subset of the names of a [`Source`], with operations.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Part {
+pub struct SourcePart {
     /// The number of names.
     pub names: usize,
     /// The operations that combine their tensors.

@@ -4,7 +4,7 @@ use ggmill_core::Shape;
 
 use crate::checkpoint::operation::{Operation, OperationTemplate, resolve_shape};
 use crate::data::schema::RawSource;
-use crate::description::tensor::{Budget, Part, Rest, Source};
+use crate::description::tensor::{Budget, Source, SourcePart, UnusedElements};
 use crate::error::{Error, Result};
 use crate::language::expression::{Expression, Loop, Scope, expression, optional};
 use crate::language::pattern::Template;
@@ -26,39 +26,39 @@ pub(super) struct SourceTemplate {
     /// The shape of each tensor; empty if it is not given.
     pub(super) shape: Vec<Expression>,
     /// The elements outside slices.
-    pub(super) rest: Rest,
+    pub(super) rest: UnusedElements,
     /// The condition under which converting back prefers this alternative.
     pub(super) preferred: Option<Expression>,
 }
 
 impl SourceTemplate {
-    pub(super) fn understand(
+    pub(super) fn from_raw(
         raw: &RawSource,
         operations: &[String],
         variable: Option<&str>,
-        known: &dyn Fn(&str) -> bool,
+        is_declared: &dyn Fn(&str) -> bool,
     ) -> Result<Self> {
         let table = match raw {
             RawSource::Name(name) => {
-                return Self::of([name].into_iter(), None, &[], operations, variable, known);
+                return Self::of([name].into_iter(), None, &[], operations, variable, is_declared);
             }
             RawSource::Table(table) => table,
         };
         let operations = table.operations.as_deref().unwrap_or(operations);
         let names = table.name.iter().chain(&table.names);
         let repeat = table.r#for.as_deref();
-        let source = Self::of(names, repeat, &table.parts, operations, variable, known)?;
-        let when = optional(table.when.as_ref(), "when", known)?;
-        let shape = table.shape.iter().map(|dimension| expression(dimension, known));
+        let source = Self::of(names, repeat, &table.parts, operations, variable, is_declared)?;
+        let when = optional(table.when.as_ref(), "when", is_declared)?;
+        let shape = table.shape.iter().map(|dimension| expression(dimension, is_declared));
         let shape = shape.collect::<Result<_>>().map_err(|error| error.at("shape"))?;
         let (first, last) = (table.first, table.last);
         let rest = match (table.zero_rest, table.same_rest) {
-            (false, false) => Rest::Needed,
-            (true, false) => Rest::Zero,
-            (false, true) => Rest::Same,
+            (false, false) => UnusedElements::Needed,
+            (true, false) => UnusedElements::Zero,
+            (false, true) => UnusedElements::Same,
             (true, true) => return Err(Error::description("zero_rest and same_rest")),
         };
-        let preferred = optional(table.preferred.as_ref(), "preferred", known)?;
+        let preferred = optional(table.preferred.as_ref(), "preferred", is_declared)?;
         Ok(Self { when, first, last, shape, rest, preferred, ..source })
     }
 
@@ -68,17 +68,17 @@ impl SourceTemplate {
         parts: &[RawSource],
         operations: &[String],
         variable: Option<&str>,
-        known: &dyn Fn(&str) -> bool,
+        is_declared: &dyn Fn(&str) -> bool,
     ) -> Result<Self> {
         let repeat = repeat.map(Loop::parse).transpose()?;
         if let Some(repeat) = &repeat {
-            repeat.check_names(known)?;
+            repeat.check_names(is_declared)?;
         }
         let inner = repeat.as_ref().map(|repeat| &*repeat.variable);
         let mut templates = Vec::new();
         for name in names {
             let template = Template::parse(name)?;
-            template.check_variables(&|name| known(name) || inner == Some(name))?;
+            template.check_variables(&|name| is_declared(name) || inner == Some(name))?;
             templates.push(template);
         }
         let operations: Vec<_> = operations
@@ -86,7 +86,7 @@ impl SourceTemplate {
             .map(|operation| OperationTemplate::parse(operation))
             .collect::<Result<_>>()?;
         for operation in &operations {
-            operation.check_names(known)?;
+            operation.check_names(is_declared)?;
         }
         if operations.len() > MAX_PIECES || templates.len() > MAX_PIECES || parts.len() > MAX_PIECES
         {
@@ -94,7 +94,7 @@ impl SourceTemplate {
         }
         let parts: Vec<Self> = parts
             .iter()
-            .map(|part| Self::understand(part, &[], variable, known))
+            .map(|part| Self::from_raw(part, &[], variable, is_declared))
             .collect::<Result<_>>()?;
         if parts.iter().any(|part| !part.parts.is_empty()) {
             return Err(Error::description("parts cannot have parts of their own"));
@@ -120,7 +120,7 @@ impl SourceTemplate {
             first: false,
             last: false,
             shape: Vec::new(),
-            rest: Rest::Needed,
+            rest: UnusedElements::Needed,
             preferred: None,
         })
     }
@@ -136,7 +136,7 @@ impl SourceTemplate {
         let mut parts = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
             let operations = self::operations(&part.operations, scope)?;
-            parts.push(Part { names: 0, operations, shape: part.shape(scope)? });
+            parts.push(SourcePart { names: 0, operations, shape: part.shape(scope)? });
         }
         let shape = self.shape(scope)?;
         let preferred = self.preferred.as_ref().filter(|_| scope.converts());
@@ -145,7 +145,7 @@ impl SourceTemplate {
             let own = size_of::<Source>().saturating_add(size_of_val(&*operations));
             let of_parts = parts
                 .iter()
-                .map(|part| size_of::<Part>().saturating_add(size_of_val(&*part.operations)));
+                .map(|part| size_of::<SourcePart>().saturating_add(size_of_val(&*part.operations)));
             budget.take(of_parts.fold(own, usize::saturating_add))?;
             let mut names = Vec::new();
             self.add_names(scope, choice, budget, &mut names)?;

@@ -52,15 +52,15 @@ impl TensorTemplate {
             && self.required != Expression::bool(false)
     }
 
-    pub(super) fn understand(
+    pub(super) fn from_raw(
         name: &str,
         raw: &RawTensor,
         variable: Option<&str>,
-        known: &dyn Fn(&str) -> bool,
+        is_declared: &dyn Fn(&str) -> bool,
     ) -> Result<Self> {
         let template = |text: &str| {
             let template = Template::parse(text)?;
-            template.check_variables(known)?;
+            template.check_variables(is_declared)?;
             if template.choices() == 1 {
                 Ok(template)
             } else {
@@ -88,7 +88,7 @@ impl TensorTemplate {
         }
         let shape = shape
             .iter()
-            .map(|dimension| expression(dimension, known))
+            .map(|dimension| expression(dimension, is_declared))
             .collect::<Result<_>>()
             .map_err(|error| error.at("shape"))?;
         let origin = match &raw.compute {
@@ -100,7 +100,7 @@ impl TensorTemplate {
             }
             Some(text) => {
                 let elements = Expression::parse(text)?;
-                elements.check_names(known)?;
+                elements.check_names(is_declared)?;
                 let at = from.first().map(|at| match at {
                     RawSource::Name(name) => Template::parse(name),
                     RawSource::Table(_) => Err(Error::description("expected a name in from")),
@@ -112,33 +112,34 @@ impl TensorTemplate {
             }
             None => {
                 let from_shape = raw.from_shape.as_deref().unwrap_or_default();
-                let from_shape = from_shape.iter().map(|dimension| expression(dimension, known));
+                let from_shape =
+                    from_shape.iter().map(|dimension| expression(dimension, is_declared));
                 let from_shape: Vec<Expression> =
                     from_shape.collect::<Result<_>>().map_err(|error| error.at("from_shape"))?;
-                let understand = |source: &RawSource| {
-                    let understood =
-                        SourceTemplate::understand(source, operations, variable, known)?;
-                    let is_said = !understood.shape.is_empty() || !understood.parts.is_empty();
-                    let shape = if is_said { understood.shape } else { from_shape.clone() };
-                    Ok(SourceTemplate { shape, ..understood })
+                let from_raw = |source: &RawSource| {
+                    let parsed =
+                        SourceTemplate::from_raw(source, operations, variable, is_declared)?;
+                    let is_said = !parsed.shape.is_empty() || !parsed.parts.is_empty();
+                    let shape = if is_said { parsed.shape } else { from_shape.clone() };
+                    Ok(SourceTemplate { shape, ..parsed })
                 };
-                let sources = parse_of_checkpoints(from, understand);
+                let sources = parse_of_checkpoints(from, from_raw);
                 OriginTemplate::Checkpoint(sources.map_err(|error: Error| error.at("from"))?)
             }
         };
         let in_checkpoint = |text: &str| {
             let template = Template::parse(text)?;
-            template.check_variables(known)?;
+            template.check_variables(is_declared)?;
             Ok::<_, Error>(template)
         };
-        let required = optional(raw.required.as_ref(), "required", known)?;
+        let required = optional(raw.required.as_ref(), "required", is_declared)?;
         Ok(Self {
             name: template(name)?,
             shape,
             role,
             origin,
             required: required.unwrap_or_else(|| Expression::bool(true)),
-            when: condition(raw.when.as_ref(), known)?,
+            when: condition(raw.when.as_ref(), is_declared)?,
             // An empty name overrides the name in a part.
             tied: raw.tied.as_deref().filter(|name| !name.is_empty()).map(template).transpose()?,
             unless: raw
@@ -148,7 +149,7 @@ impl TensorTemplate {
                 .map(template)
                 .transpose()?,
             fixed_type: raw.r#type.as_deref().map(TensorType::of_word).transpose()?,
-            keep_f32: optional(raw.keep_f32.as_ref(), "keep_f32", known)?,
+            keep_f32: optional(raw.keep_f32.as_ref(), "keep_f32", is_declared)?,
             drop_if_equal: raw.drop_if_equal.as_deref().map(in_checkpoint).transpose()?,
             together: raw.together.as_deref().map(template).transpose()?,
             free_shape: raw.free_shape.unwrap_or_default(),

@@ -93,8 +93,8 @@ impl Expression {
 
     /// Fails for a name that `known` rejects, so that misspelled names are found when a description is
     /// loaded.
-    pub(crate) fn check_names(&self, known: &dyn Fn(&str) -> bool) -> Result<()> {
-        match self.names().into_iter().find(|name| !known(name)) {
+    pub(crate) fn check_names(&self, is_declared: &dyn Fn(&str) -> bool) -> Result<()> {
+        match self.names().into_iter().find(|name| !is_declared(name)) {
             Some(name) => {
                 let (text, unknown) = (quoted(&self.text), quoted(name));
                 let message = format!("expression {text}: {unknown} is not a hyperparameter");
@@ -190,10 +190,10 @@ impl Node {
                 count.visit(names);
                 let before = names.len();
                 element.visit(names);
-                let mut place = 0usize;
+                let mut position = 0usize;
                 names.retain(|name| {
-                    place = place.saturating_add(1);
-                    place <= before || *name != &**variable
+                    position = position.saturating_add(1);
+                    position <= before || *name != &**variable
                 });
             }
         }
@@ -262,9 +262,9 @@ impl Loop {
         })
     }
 
-    pub(crate) fn check_names(&self, known: &dyn Fn(&str) -> bool) -> Result<()> {
-        self.start.check_names(known)?;
-        self.end.check_names(known)
+    pub(crate) fn check_names(&self, is_declared: &dyn Fn(&str) -> bool) -> Result<()> {
+        self.start.check_names(is_declared)?;
+        self.end.check_names(is_declared)
     }
 
     /// Returns the range of the variable. Fails if it is longer than `limit`.
@@ -283,9 +283,12 @@ impl Loop {
 }
 
 /// Parses an expression. Fails for a name that `known` rejects.
-pub(crate) fn expression(raw: &RawExpression, known: &dyn Fn(&str) -> bool) -> Result<Expression> {
+pub(crate) fn expression(
+    raw: &RawExpression,
+    is_declared: &dyn Fn(&str) -> bool,
+) -> Result<Expression> {
     let expression = Expression::parse(&raw.text())?;
-    expression.check_names(known)?;
+    expression.check_names(is_declared)?;
     Ok(expression)
 }
 
@@ -293,17 +296,17 @@ pub(crate) fn expression(raw: &RawExpression, known: &dyn Fn(&str) -> bool) -> R
 pub(crate) fn optional(
     raw: Option<&RawExpression>,
     place: &str,
-    known: &dyn Fn(&str) -> bool,
+    is_declared: &dyn Fn(&str) -> bool,
 ) -> Result<Option<Expression>> {
-    raw.map(|raw| expression(raw, known)).transpose().map_err(|error| error.at(place))
+    raw.map(|raw| expression(raw, is_declared)).transpose().map_err(|error| error.at(place))
 }
 
 /// Parses a condition, which is true by default.
 pub(crate) fn condition(
     raw: Option<&RawExpression>,
-    known: &dyn Fn(&str) -> bool,
+    is_declared: &dyn Fn(&str) -> bool,
 ) -> Result<Expression> {
-    let written = optional(raw, "when", known)?;
+    let written = optional(raw, "when", is_declared)?;
     Ok(written.unwrap_or_else(|| Expression::bool(true)))
 }
 

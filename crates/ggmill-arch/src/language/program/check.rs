@@ -78,7 +78,7 @@ pub(super) fn resolve(
 /// this description. The error is located at the call in the description.
 fn check_defaults(
     function: &Function,
-    known: &dyn Fn(&str) -> bool,
+    is_declared: &dyn Fn(&str) -> bool,
     reached: &mut BTreeSet<usize>,
 ) -> Result<(), Fault> {
     let mut result = Ok(());
@@ -91,7 +91,7 @@ fn check_defaults(
             let mut unknown = None;
             needed.each(&mut |part| {
                 if let Kind::Hyperparameter(needed) = &part.kind
-                    && !known(needed)
+                    && !is_declared(needed)
                 {
                     unknown = Some(needed.clone());
                 }
@@ -110,8 +110,8 @@ fn check_defaults(
                 ),
             ));
         } else if reached.insert(*number) {
-            result =
-                check_defaults(callee, known, reached).map_err(|(_, fault)| (expr.span, fault));
+            result = check_defaults(callee, is_declared, reached)
+                .map_err(|(_, fault)| (expr.span, fault));
         }
     });
     result

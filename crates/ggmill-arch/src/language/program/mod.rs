@@ -153,7 +153,7 @@ impl Program {
     /// Parses and resolves a source. `known` returns `true` for names of hyperparameters, `similar` are
     /// their names for suggestions. `tensors` are the tensor names of the description, with `{bid}` for
     /// block numbers. `programs` returns the source of a built-in architecture, for imports.
-    pub(crate) fn understand(
+    pub(crate) fn from_raw(
         file: &str,
         text: &str,
         (known, similar): check::Hyperparameters<'_>,

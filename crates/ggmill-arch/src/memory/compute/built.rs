@@ -216,10 +216,10 @@ impl<'a> Built<'a> {
     }
 
     fn add(&mut self, node: ComputeNode, behind: Option<usize>) -> usize {
-        let place = self.nodes.len();
+        let index = self.nodes.len();
         self.nodes.push(node);
-        self.behind.push(behind.unwrap_or(place));
-        place
+        self.behind.push(behind.unwrap_or(index));
+        index
     }
 
     /// The results, each behind the one that it is to be behind.

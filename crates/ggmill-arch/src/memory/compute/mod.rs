@@ -271,7 +271,7 @@ fn is_naming(operation: &str, (name, value): &(Box<str>, Node)) -> bool {
 /// Reads groups of steps. Every name is one of a hyperparameter, of the loop or of an earlier step.
 pub(crate) fn groups(
     raw: &[RawSteps],
-    known: &dyn Fn(&str) -> bool,
+    is_declared: &dyn Fn(&str) -> bool,
 ) -> Result<Arc<[ComputeGroup]>> {
     let steps = raw.iter().fold(raw.len(), |sum, group| sum.saturating_add(group.steps.len()));
     if steps > MAX_STEPS {
@@ -279,22 +279,22 @@ pub(crate) fn groups(
         return Err(Error::new(ErrorKind::Limit, message));
     }
     let mut bound: Vec<Box<str>> = Vec::new();
-    raw.iter().map(|group| ComputeGroup::understand(group, known, &mut bound)).collect()
+    raw.iter().map(|group| ComputeGroup::from_raw(group, is_declared, &mut bound)).collect()
 }
 
 impl ComputeGroup {
-    fn understand(
+    fn from_raw(
         raw: &RawSteps,
-        known: &dyn Fn(&str) -> bool,
+        is_declared: &dyn Fn(&str) -> bool,
         bound: &mut Vec<Box<str>>,
     ) -> Result<Self> {
         let repeat = raw.r#for.as_deref().map(Loop::parse).transpose()?;
         if let Some(repeat) = &repeat {
-            repeat.check_names(known)?;
+            repeat.check_names(is_declared)?;
         }
         let variable = repeat.as_ref().map(|repeat| &*repeat.variable);
         let is_number = |name: &str| {
-            variable == Some(name) || ComputeNumbers::NAMES.contains(&name) || known(name)
+            variable == Some(name) || ComputeNumbers::NAMES.contains(&name) || is_declared(name)
         };
         let mut steps = Vec::with_capacity(raw.steps.len());
         for text in &raw.steps {

@@ -1,6 +1,7 @@
 //! `ggmill architectures check`: reads a description and prints what it says of a model.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -14,9 +15,9 @@ use crate::console::Console;
 use crate::files::shown;
 use crate::outcome::{Failure, Status};
 
-/// The longest configuration.
+/// The maximum size of a configuration, in bytes.
 const MAX_CONFIG: u64 = 4 << 20;
-/// The most tokens of a made-up vocabulary.
+/// The maximum number of tokens of a generated vocabulary.
 const MAX_TOKENS: u64 = 1 << 22;
 
 /// Check an architecture description and print what it says
@@ -145,16 +146,36 @@ fn write_model(
 
 /// Returns a value and its type: `32 (u32)`.
 fn value_of(value: &KeyValue) -> String {
-    /// The most characters of a value.
-    const LONGEST: usize = 100;
-    let text = format!("{value:?}");
-    let Some((of_type, value)) = text.split_once('(') else { return "the type of the file".into() };
-    let value = value.strip_suffix(')').unwrap_or(value);
-    let value: String = match value.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}...", value.get(..end).unwrap_or_default()),
-        None => value.to_owned(),
+    /// The maximum number of characters of a value.
+    const MAX_CHARS: usize = 100;
+    let (value, value_type): (&dyn fmt::Debug, &str) = match value {
+        KeyValue::U8(value) => (value, "u8"),
+        KeyValue::I8(value) => (value, "i8"),
+        KeyValue::U16(value) => (value, "u16"),
+        KeyValue::I16(value) => (value, "i16"),
+        KeyValue::U32(value) => (value, "u32"),
+        KeyValue::I32(value) => (value, "i32"),
+        KeyValue::U64(value) => (value, "u64"),
+        KeyValue::I64(value) => (value, "i64"),
+        KeyValue::F32(value) => (value, "f32"),
+        KeyValue::F64(value) => (value, "f64"),
+        KeyValue::Bool(value) => (value, "bool"),
+        KeyValue::Str(value) => (value, "str"),
+        KeyValue::U32Array(values) => (values, "u32array"),
+        KeyValue::I32Array(values) => (values, "i32array"),
+        KeyValue::U64Array(values) => (values, "u64array"),
+        KeyValue::I64Array(values) => (values, "i64array"),
+        KeyValue::F32Array(values) => (values, "f32array"),
+        KeyValue::BoolArray(values) => (values, "boolarray"),
+        KeyValue::StrArray(values) => (values, "strarray"),
+        _ => return "the type of the file".into(),
     };
-    format!("{value} ({})", of_type.to_lowercase())
+    let value = format!("{value:?}");
+    let value: String = match value.char_indices().nth(MAX_CHARS) {
+        Some((end, _)) => format!("{}...", value.get(..end).unwrap_or_default()),
+        None => value,
+    };
+    format!("{value} ({value_type})")
 }
 
 /// Prints each tensor with its shape in stored order, once for all blocks.

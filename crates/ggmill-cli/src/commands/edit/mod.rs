@@ -151,6 +151,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
             return Err(Failure::new(message).with_hint(Some(hint)));
         }
         require_in_place(args)?;
+        check_force(args, &edits)?;
         return each(args, console, |file| in_place(args, file, &edits, console));
     };
     let [file] = &*args.files else {
@@ -235,12 +236,7 @@ fn recover(file: &Path, console: Console) -> Result<(), Failure> {
 }
 
 /// Returns the edit of a file with the options of the arguments.
-fn builder<'a>(
-    args: &Args,
-    file: &Path,
-    edits: &[Edit],
-    bars: &Bars,
-) -> Result<FileEdit<'a>, Failure> {
+fn builder<'a>(args: &Args, file: &Path, edits: &[Edit]) -> Result<FileEdit<'a>, Failure> {
     let mut builder = ggmill::edit(file)?
         .edits(edits.iter().cloned())
         .no_padding(args.no_padding)
@@ -250,7 +246,7 @@ fn builder<'a>(
     if args.add_graph {
         builder = builder.add_graph(&args.arch_file);
     }
-    Ok(with_bars!(builder, bars))
+    Ok(builder)
 }
 
 /// Edits the file itself, and returns the report as JSON.
@@ -264,7 +260,8 @@ fn in_place(
         ggmill::refuse_interrupted(&[file])?;
     }
     let bars = Bars::new(console);
-    let planned = builder(args, file, edits, &bars)?.plan().map_err(refused)?;
+    let builder = builder(args, file, edits)?;
+    let planned = with_bars!(builder, bars).plan().map_err(refused)?;
     check_plan(args, edits, &planned)?;
     finish(args, planned, &bars, console)
 }
@@ -280,8 +277,8 @@ fn copy(
     ggmill::refuse_interrupted(&[file])?;
     refuse_stream(output)?;
     let bars = Bars::new(console);
-    let builder = builder(args, file, edits, &bars)?.inputs(args.edits.files());
-    let planned = builder.plan_copy(output).map_err(refused)?;
+    let builder = builder(args, file, edits)?.inputs(args.edits.files());
+    let planned = with_bars!(builder, bars).plan_copy(output).map_err(refused)?;
     check_plan(args, edits, &planned)?;
     finish(args, planned, &bars, console)
 }
@@ -303,18 +300,48 @@ fn finish(
     Report(&summary).print(args.json, console)
 }
 
-/// Fails for `--force` without an effect, and for a new key in `set-metadata`.
-fn check_plan(args: &Args, edits: &[Edit], planned: &EditSummary) -> Result<(), Failure> {
-    let force_has_effect = args.output.is_some()
+/// Returns `true` if `--force` has an effect on a planned edit.
+fn force_has_effect(args: &Args, edits: &[Edit], planned: &EditSummary) -> bool {
+    args.output.is_some()
         || planned.has_misspelled_keys()
         || !planned.findings().new_errors.is_empty()
         || edits.iter().any(sets_template)
         || args.is_set_metadata
-        || args.no_check;
-    if args.force && !force_has_effect {
-        let what = "--force applies only to --output, keys that look misspelled, chat templates, \
-                    and edits that cause errors";
-        return Err(Failure::new(what));
+        || args.no_check
+}
+
+/// Fails for `--force` if it has an effect on none of several files, before any of them is edited.
+fn check_force(args: &Args, edits: &[Edit]) -> Result<(), Failure> {
+    if !args.force || args.files.len() < 2 {
+        return Ok(());
+    }
+    let mut has_plan = false;
+    for file in &args.files {
+        // Planning an interrupted edit would finish it. Errors are reported when the file is edited.
+        if ggmill::refuse_interrupted(&[file]).is_err() {
+            continue;
+        }
+        let Ok(planned) = builder(args, file, edits)?.plan() else { continue };
+        if force_has_effect(args, edits, &planned) {
+            return Ok(());
+        }
+        has_plan = true;
+    }
+    if has_plan { Err(useless_force()) } else { Ok(()) }
+}
+
+fn useless_force() -> Failure {
+    Failure::new(
+        "--force applies only to --output, keys that look misspelled, chat templates, and edits \
+         that cause errors",
+    )
+}
+
+/// Fails for `--force` without an effect, which [`check_force`] refuses for several files, and for a
+/// new key in `set-metadata`.
+fn check_plan(args: &Args, edits: &[Edit], planned: &EditSummary) -> Result<(), Failure> {
+    if args.force && args.files.len() == 1 && !force_has_effect(args, edits, planned) {
+        return Err(useless_force());
     }
     if args.is_set_metadata
         && !args.force

@@ -30,12 +30,14 @@ struct EditOption {
     edits: fn(&str) -> Result<Vec<Edit>, Failure>,
 }
 
+/// The option for a value, which can be read from a file.
+const SET: &str = "set";
 /// The option for a chat template, which takes a file or the text.
 const CHAT_TEMPLATE: &str = "chat-template";
 
 static OPTIONS: [EditOption; 11] = [
     EditOption {
-        name: "set",
+        name: SET,
         aliases: &[],
         value_name: "KEY[:TYPE]=VALUE",
         help: Some("Set a key, or one array element KEY[N] (repeatable)"),
@@ -171,7 +173,11 @@ impl EditOptions {
         self.0.iter().filter_map(|(option, value)| match option.value_name {
             "FILE" if option.name == CHAT_TEMPLATE && is_template_text(value) => None,
             "FILE" => Some(PathBuf::from(value)),
-            _ => value.split_once("=@").map(|(_, file)| PathBuf::from(file)),
+            _ if option.name == SET => {
+                let (_, value) = value.split_once('=')?;
+                file_of_value(value).map(PathBuf::from)
+            }
+            _ => None,
         })
     }
 
@@ -188,6 +194,11 @@ impl EditOptions {
     }
 }
 
+/// Returns the file that a value is read from: `@FILE`. A doubled `@` begins a text.
+fn file_of_value(value: &str) -> Option<&str> {
+    value.strip_prefix('@').filter(|file| !file.starts_with('@'))
+}
+
 fn misuse(option: &str, value: &str, why: impl std::fmt::Display) -> Failure {
     Failure::new(format_args!("--{option} {}: {why}", RawStr::from(value)))
 }
@@ -202,10 +213,9 @@ fn set(text: &str) -> Result<Vec<Edit>, Failure> {
         && let EditValue::Text(text) = &value
         && let Some(rest) = text.strip_prefix('@')
     {
-        *value = if rest.starts_with('@') {
-            EditValue::Text(rest.to_owned())
-        } else {
-            EditValue::Content(read_text(rest, MAX_INPUT)?)
+        *value = match file_of_value(text) {
+            Some(file) => EditValue::Content(read_text(file, MAX_INPUT)?),
+            None => EditValue::Text(rest.to_owned()),
         };
     }
     Ok(vec![edit])

@@ -1,10 +1,11 @@
 //! The report of an edit or its dry run, in text and as JSON.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use ggmill::EditSummary;
-use ggmill_check::{Diagnostic, Severity};
-use ggmill_core::{RawStr, Value};
+use ggmill_check::{Diagnostic, OwnedSubject, Severity};
+use ggmill_core::{MetadataBuf, RawStr, Value};
 use ggmill_edit::{EditMethod, FILLER_KEY, KeyChange};
 use serde_json::json;
 
@@ -64,10 +65,10 @@ impl Report<'_> {
     }
 
     fn text(&self, out: &mut dyn Write) -> io::Result<()> {
+        let values = Values::of(self.0);
         for change in self.0.edited().changes() {
             let key = RawStr::new(&change.key);
-            let (before, after) = self.values(change);
-            match (before, after) {
+            match values.of_change(change) {
                 (Some(before), Some(after)) => {
                     writeln!(out, "~ {key}  {} → {}", ShortValue(&before), ShortValue(&after))?;
                 }
@@ -127,8 +128,9 @@ impl Report<'_> {
             EditMethod::Rewrite(_) => ("rewrite", None),
             _ => ("copy", None),
         };
+        let values = Values::of(self.0);
         let change = |change: &KeyChange| {
-            let (before, after) = self.values(change);
+            let (before, after) = values.of_change(change);
             json!({ "key": RawStr::new(&change.key).to_string_lossy(), "before": before.map(|value| json_of(&value)), "after": after.map(|value| json_of(&value)) })
         };
         json!({
@@ -155,7 +157,7 @@ impl Report<'_> {
             json!({
                 "code": null,
                 "severity": Severity::Warning,
-                "subject": format!("key {:?}", RawStr::from(&*misspelled.key)),
+                "subject": OwnedSubject::Key(misspelled.key.as_bytes().into()),
                 "message": format!("did you mean {}?", RawStr::from(&*misspelled.meant)),
             })
         });
@@ -163,15 +165,25 @@ impl Report<'_> {
             json!({
                 "code": diagnostic.rule.code,
                 "severity": diagnostic.severity,
-                "subject": diagnostic.subject.to_string(),
+                "subject": diagnostic.subject,
                 "message": diagnostic.message,
             })
         });
         misspelled.chain(found).collect()
     }
+}
 
-    fn values<'a>(&'a self, change: &KeyChange) -> (Option<Value<'a>>, Option<Value<'a>>) {
-        (self.0.before().get(&change.key), self.0.edited().metadata().get(&change.key))
+/// The values of keys before and after an edit. Both are indexed, because an edit can change every key.
+struct Values<'a>([BTreeMap<&'a [u8], Value<'a>>; 2]);
+
+impl<'a> Values<'a> {
+    fn of(edit: &'a EditSummary) -> Self {
+        Self([edit.before(), edit.edited().metadata()].map(MetadataBuf::first_values))
+    }
+
+    fn of_change(&self, change: &KeyChange) -> (Option<Value<'a>>, Option<Value<'a>>) {
+        let [before, after] = &self.0;
+        (before.get(&*change.key).copied(), after.get(&*change.key).copied())
     }
 }
 

@@ -133,13 +133,14 @@ fn colored(rendered: &Rendered, special: &[Range<usize>], console: Console) -> R
     let token = Style::new().fg_color(Some(AnsiColor::Magenta.into())).bold();
     let message = Style::new().fg_color(Some(AnsiColor::Green.into()));
     let mut out = console.text();
+    // Tokens and segments are in the order of the text.
+    let mut special = special.iter().peekable();
     for segment in rendered.segments() {
         let style = if segment.field.is_some() { message } else { Style::new() };
         let mut position = segment.range.start;
-        let inside = special
-            .iter()
-            .filter(|range| range.start >= segment.range.start && range.end <= segment.range.end);
-        for range in inside {
+        // A token that spans two segments is not colored.
+        while special.next_if(|range| range.start < position).is_some() {}
+        while let Some(range) = special.next_if(|range| range.end <= segment.range.end) {
             for (range, style) in [(position..range.start, style), (range.clone(), token)] {
                 styled(&mut out, rendered.text().get(range).unwrap_or_default(), style)?;
             }

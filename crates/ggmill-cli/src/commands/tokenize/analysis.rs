@@ -150,8 +150,8 @@ pub(super) fn print_explanation(
                 writeln!(out, "added token {}", token(tokenizer, piece))?;
             }
             Explained::Special(piece) => {
-                let place = piece.start..piece.end;
-                writeln!(out, "special token {}, {}", token(tokenizer, piece), bytes(&place))?;
+                let range = piece.start..piece.end;
+                writeln!(out, "special token {}, {}", token(tokenizer, piece), bytes(&range))?;
             }
             Explained::Text(part) => explained(tokenizer, part, text, &mut out)?,
             _ => {}

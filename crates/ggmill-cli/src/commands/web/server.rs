@@ -193,8 +193,8 @@ fn part(path: &Path, range: Option<&str>) -> ggmill_io::Result<Answer<'static>> 
         ("ETag", tag.into()),
     ];
     if status == 206 {
-        let place = format!("bytes {start}-{}/{len}", end.saturating_sub(1));
-        fields.push(("Content-Range", place.into()));
+        let content_range = format!("bytes {start}-{}/{len}", end.saturating_sub(1));
+        fields.push(("Content-Range", content_range.into()));
     }
     Ok(Answer { status, fields, body: Body::Part(file, start..end) })
 }

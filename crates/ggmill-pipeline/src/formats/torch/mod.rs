@@ -146,28 +146,28 @@ impl Checkpoint for TorchFile {
     }
 
     fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()> {
-        let place = self.place(number)?;
-        if offset.checked_add(out.len() as u64).is_none_or(|end| end > place.size) {
+        let storage = self.place(number)?;
+        if offset.checked_add(out.len() as u64).is_none_or(|end| end > storage.size) {
             return Err(Error::new(ErrorKind::Misuse, "reads beyond the data of the tensor")
                 .file(self.file.path()));
         }
-        let unit = place.swap_unit as u64;
+        let unit = storage.swap_unit as u64;
         if unit > 1 && !(offset.is_multiple_of(unit) && (out.len() as u64).is_multiple_of(unit)) {
             // Cut elements are read whole, to swap their bytes.
             let begin = offset - offset % unit;
-            let end = (offset + out.len() as u64).next_multiple_of(unit).min(place.size);
+            let end = (offset + out.len() as u64).next_multiple_of(unit).min(storage.size);
             let cut = usize::try_from(offset - begin).unwrap_or(usize::MAX);
             let mut whole = vec![0; usize::try_from(end - begin).unwrap_or(usize::MAX)];
             self.read(number, begin, &mut whole)?;
             out.copy_from_slice(&whole[cut..][..out.len()]);
             return Ok(());
         }
-        match &place.strided {
-            Some(strided) => strided.read(&self.file, place.start, offset, out)?,
-            None => self.file.read_at(place.start.saturating_add(offset), out)?,
+        match &storage.strided {
+            Some(strided) => strided.read(&self.file, storage.start, offset, out)?,
+            None => self.file.read_at(storage.start.saturating_add(offset), out)?,
         }
-        if place.swap_unit > 1 {
-            for unit in out.chunks_exact_mut(place.swap_unit) {
+        if storage.swap_unit > 1 {
+            for unit in out.chunks_exact_mut(storage.swap_unit) {
                 unit.reverse();
             }
         }

@@ -32,6 +32,8 @@ pub(super) enum Value {
 pub(super) enum Node {
     Tuple(Box<[Value]>),
     List(Vec<Value>),
+    /// A list whose elements were moved to a dictionary that was made from it.
+    MovedList,
     /// Keys and values, in insertion order.
     Dict(Vec<(Value, Value)>),
     Storage(Storage),
@@ -168,12 +170,22 @@ impl Objects {
             Value::Node(_) => match self.node(value) {
                 Some(Node::Tuple(elements)) => format!("a tuple of {}", elements.len()),
                 Some(Node::List(elements)) => format!("a list of {}", elements.len()),
+                Some(Node::MovedList) => "a list that another dictionary was made from".to_owned(),
                 Some(Node::Dict(entries)) => format!("a dictionary of {}", entries.len()),
                 Some(Node::Storage(_)) => "a storage".to_owned(),
                 Some(Node::Tensor(_)) => "a tensor".to_owned(),
                 None => "nothing".to_owned(),
             },
         }
+    }
+
+    /// Takes the elements of a list, which cannot be used again; `None` for other values.
+    fn move_list(&mut self, value: Value) -> Option<Vec<Value>> {
+        let node = self.node_mut(value)?;
+        let Node::List(elements) = node else { return None };
+        let elements = std::mem::take(elements);
+        *node = Node::MovedList;
+        Some(elements)
     }
 
     /// Computes the result of a known function.
@@ -190,12 +202,12 @@ impl Objects {
             // Written by Python 2.
             (Global::OrderedDict, &[pairs]) => {
                 // Moved rather than copied: copying a list that is used a thousand times would need
-                // far more memory than the file has bytes.
-                let Some(Node::List(list)) = self.node_mut(pairs) else {
+                // far more memory than the file has bytes. Python uses each list once; another use is
+                // an error.
+                let Some(pairs) = self.move_list(pairs) else {
                     let found = self.describe(pairs);
                     return Err(format!("a dictionary of {found}, expected a list"));
                 };
-                let pairs = std::mem::take(list);
                 let pair = |&pair: &Value| match self.sequence(pair) {
                     Some(&[key, value]) => Ok((key, value)),
                     _ => Err(format!("{} as an entry, expected two values", self.describe(pair))),

@@ -101,6 +101,14 @@ fn an_invalid_pickle_is_refused() {
         (b"ccollections\nOrderedDict\nNR", "None as arguments, expected a tuple"),
         (b"ccollections\nOrderedDict\nN\x85R", "a dictionary of None, expected a list"),
         (b"ccollections\nOrderedDict\n]Na\x85R", "None as an entry"),
+        (
+            b"ccollections\nOrderedDict\n]q\x00\x85Rccollections\nOrderedDict\nh\x00\x85R",
+            "a dictionary of a list that another dictionary was made from, expected a list",
+        ),
+        (
+            b"ccollections\nOrderedDict\n]q\x00\x85Rh\x00Na",
+            "elements for a list that another dictionary was made from, expected a list",
+        ),
         (b"NNb", "attributes for None, expected a dictionary"),
         (b"NQ", "None as a persistent ID, expected a storage"),
         (b"(X\x06\0\0\0moduleNNNNtQ", "a tuple of 5 as a persistent ID"),

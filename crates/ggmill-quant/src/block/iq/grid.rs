@@ -32,11 +32,11 @@ pub(super) const fn points<const D: usize, const N: usize>(
         let mut bits = set[word];
         while bits != 0 {
             let mut number = 64 * word + bits.trailing_zeros() as usize;
-            let mut place = 0;
-            while place < D {
-                points[rank][place] = levels[number % levels.len()];
+            let mut dimension = 0;
+            while dimension < D {
+                points[rank][dimension] = levels[number % levels.len()];
                 number /= levels.len();
-                place += 1;
+                dimension += 1;
             }
             rank += 1;
             bits &= bits - 1;

@@ -25,10 +25,10 @@ static DIGITS: [u32; 2048] = {
     let mut digits = [0; 2048];
     let mut index = 0;
     while index < digits.len() {
-        let mut place = 0;
-        while place < 8 {
-            digits[index] |= (points[index][place] as u32) << (4 * place);
-            place += 1;
+        let mut digit = 0;
+        while digit < 8 {
+            digits[index] |= (points[index][digit] as u32) << (4 * digit);
+            digit += 1;
         }
         index += 1;
     }
@@ -38,12 +38,12 @@ static DIGITS: [u32; 2048] = {
 /// The value of each digit, repeated to the longest vector: 0 to 2 shifted up, 4 to 6 shifted down.
 const DIGIT_VALUES: [f32; MAX_LANES] = {
     let mut values = [0.0; MAX_LANES];
-    let mut place = 0;
-    while place < MAX_LANES {
-        if place % 4 < 3 {
-            values[place] = if place & 4 == 0 { UP[place % 4] } else { DOWN[place % 4] };
+    let mut lane = 0;
+    while lane < MAX_LANES {
+        if lane % 4 < 3 {
+            values[lane] = if lane & 4 == 0 { UP[lane % 4] } else { DOWN[lane % 4] };
         }
-        place += 1;
+        lane += 1;
     }
     values
 };

@@ -217,10 +217,10 @@ const LANE_NUMBERS: [f32; MAX_LANES] = {
 /// above are.
 const fn table<const D: usize>(quants: &[f32; 8]) -> [f32; MAX_LANES] {
     let mut table = [0.0; MAX_LANES];
-    let mut place = 0;
-    while place < MAX_LANES {
-        table[place] = quants[place & ((1 << bits::<D>()) - 1)];
-        place += 1;
+    let mut lane = 0;
+    while lane < MAX_LANES {
+        table[lane] = quants[lane & ((1 << bits::<D>()) - 1)];
+        lane += 1;
     }
     table
 }

@@ -262,11 +262,11 @@ pub(super) fn search_by_moves<L: Lanes>(
             }
             let mut unsettled = moved.unsettled.bits();
             while unsettled != 0 {
-                let place = first + unsettled.trailing_zeros() as usize;
+                let lane = first + unsettled.trailing_zeros() as usize;
                 unsettled &= unsettled - 1;
-                if place < groups.len() {
-                    again.push(groups[place]);
-                    places.push(place);
+                if lane < groups.len() {
+                    again.push(groups[lane]);
+                    places.push(lane);
                 }
             }
         }
