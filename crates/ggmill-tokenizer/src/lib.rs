@@ -10,6 +10,8 @@ mod error;
 mod examination;
 mod explain;
 mod models;
+#[cfg(feature = "tokenizer-json")]
+mod normalization;
 mod occurrences;
 mod pre;
 mod special;

@@ -9,10 +9,10 @@ use std::sync::LazyLock;
 use ggmill_core::{Metadata, RawStr, Value, keys};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use serde::Deserialize;
+use ggmill_tokenizer::tokenizer_json::encode_base64;
 use serde_json::{Map, Value as Json, json};
 
 use super::write::pretty;
-use crate::vocabulary::base64::encode_base64;
 use crate::vocabulary::patterns;
 use crate::vocabulary::tokens::{
     BYTE_LEVEL, MAX_TOKENS, SENTENCEPIECE, TokenType, UNIGRAM, WORD_PIECE,

@@ -36,6 +36,45 @@ pub(crate) fn of_name(name: &str) -> Option<&'static [String]> {
     (!group.patterns.iter().any(|pattern| pattern.contains(OWN))).then_some(&*group.patterns)
 }
 
+/// Pre-tokenizers by name whose rules other names share, the most common first.
+const PREFERRED: [&str; 8] =
+    ["gpt-2", "llama-bpe", "qwen2", "starcoder", "gpt-4o", "dbrx", "tekken", "deepseek-v3"];
+
+/// What llama.cpp does by the name of a pre-tokenizer, because a file has no key for it.
+#[derive(Debug, Default, Deserialize)]
+struct Flags {
+    ignore_merges: Vec<String>,
+}
+
+static FLAGS: LazyLock<Flags> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("../../data/pretokenizer-flags.json")).unwrap_or_default()
+});
+
+/// Returns `true` if a word that is a token is not merged with this pre-tokenizer.
+pub(crate) fn ignores_merges(name: &str) -> bool {
+    FLAGS.ignore_merges.iter().any(|known| known == name)
+}
+
+/// Returns the name of a known pre-tokenizer with the same regular expressions and, if there is one,
+/// the same treatment of words that are tokens.
+pub(crate) fn equal(pre_tokenizer: &Value, ignores: bool) -> Option<&'static str> {
+    let mut found = Vec::new();
+    collect(pre_tokenizer, &mut found);
+    let found = alternatives(found.iter().map(|pattern| &**pattern));
+    let is_equal = |group: &&Group| {
+        alternatives(group.patterns.iter().map(|pattern| &**pattern)) == found
+    };
+    if found.is_empty() {
+        return None;
+    }
+    let group = GROUPS.iter().find(is_equal)?;
+    let place = |name: &str| PREFERRED.iter().position(|known| *known == name);
+    let best = group.names.iter().min_by_key(|name| {
+        (ignores_merges(name) != ignores, place(name).unwrap_or(PREFERRED.len()))
+    })?;
+    Some(best)
+}
+
 /// Describes the known pre-tokenizers that are most similar to the one of a `tokenizer.json`, and
 /// the differences. Returns `None` if none has an alternative in common.
 pub(crate) fn nearest(pre_tokenizer: &Value) -> Option<String> {
@@ -161,6 +200,12 @@ mod tests {
         assert!(same.contains("dbrx"), "{same}");
         let near = of(&llama3.replace(r"\p{N}{1,3}", r"\p{N}{1,2}")).unwrap();
         assert!(near.starts_with("nearest are ") && near.contains(r"`\\p{N}{1,2}`"), "{near}");
+        let step = |regex: &str| json!({ "type": "Split", "pattern": { "Regex": regex } });
+        assert_eq!(equal(&step(llama3), true), Some("llama-bpe"));
+        assert_eq!(equal(&step(llama3), false), Some("dbrx"));
+        assert_eq!(equal(&json!({ "type": "ByteLevel" }), false), Some("gpt-2"));
+        assert_eq!(equal(&step("abc"), false), None);
+        assert_eq!(equal(&json!({ "type": "Metaspace" }), false), None);
         assert_eq!(of("abc"), None);
         assert_eq!(nearest(&json!({ "type": "Metaspace" })), None);
     }

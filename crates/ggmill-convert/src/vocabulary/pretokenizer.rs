@@ -29,20 +29,42 @@ static KNOWN: LazyLock<Known> = LazyLock::new(|| {
 });
 
 /// Returns the requested or recognized name of the pre-tokenizer. Fails if it is not recognized.
-pub(crate) fn name(request: &Request<'_>, tokenizer: &Fast) -> Result<String> {
+///
+/// The hash depends on whether BOS and EOS are added, and the known hashes are those of the settings
+/// that the checkpoints had when they were published. So the hashes of all settings are looked up. A
+/// pre-tokenizer that is not known by a hash, because the vocabulary is another one, is recognized by
+/// its expressions.
+pub(crate) fn name(request: &mut Request<'_>, tokenizer: &Fast) -> Result<String> {
     if let Some(name) = request.pre {
         return Ok(name.to_owned());
     }
-    let hash = hash(&tokenizer.encode(&KNOWN.text)?);
-    // Two hashes have two names each; the reference uses the last.
-    if let Some([_, name, _]) = KNOWN.hashes.iter().rev().find(|known| known[0] == hash) {
-        return Ok((*name).to_owned());
+    let hashes: Vec<String> =
+        tokenizer.encode_variants(&KNOWN.text)?.iter().map(|ids| hash(ids)).collect();
+    let known = |hash: &String| {
+        // Two hashes have two names each; the reference uses the last.
+        let known = KNOWN.hashes.iter().rev().find(|known| known[0] == *hash);
+        known.map(|[_, name, _]| *name)
+    };
+    let ignores_merges = tokenizer.file().model.ignore_merges == Some(true);
+    let mut names = hashes.iter().filter_map(known);
+    let own = hashes.first().and_then(known);
+    let fitting = names.clone().find(|name| patterns::ignores_merges(name) == ignores_merges);
+    if let Some(name) = own.or(fitting).or(names.next()) {
+        return Ok(name.to_owned());
+    }
+    if let Some(name) = patterns::equal(tokenizer.pre_tokenizer(), ignores_merges) {
+        request.notes.push(format!(
+            "tokenizer.json: the pre-tokenizer was recognized by its regular expressions, which are \
+             those of {name}"
+        ));
+        return Ok(name.to_owned());
     }
     let nearest = patterns::nearest(tokenizer.pre_tokenizer())
         .unwrap_or_else(|| "it has nothing in common with the known ones".to_owned());
     let message = format!(
         "the pre-tokenizer is not recognized: {nearest} (the hash of the token IDs of the check \
-         text is {hash})"
+         text is {})",
+        hashes.first().map_or("", String::as_str)
     );
     Err(Error::new(ErrorKind::PreTokenizer, message).about("tokenizer.json"))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use ggmill_core::{MetadataBuf, keys};
-use ggmill_pipeline::Result;
+use ggmill_pipeline::{ErrorKind, Result};
 use ggmill_tokenizer::tokenizer_json::{Model, ModelKind, TokenizerJson, Vocab};
 use serde_json::{Value, json};
 
@@ -12,6 +12,7 @@ use super::bpe;
 use super::class::Class;
 use super::fast::Fast;
 use super::files::{self, fault};
+use super::llama_hf::has_type;
 use super::pretokenizer;
 use super::request::Request;
 use super::special::{self, SpecialOptions};
@@ -32,7 +33,13 @@ pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Re
     let Some(file) = file else { return Ok(false) };
     let tokenizer = Fast::of(&file, request)?;
     let mut tokens = bpe::tokens(request, &tokenizer)?;
-    let pre = pretokenizer::name(request, &tokenizer)?;
+    let pre = pretokenizer::name(request, &tokenizer);
+    let is_bert = || has_type(tokenizer.pre_tokenizer(), "BertPreTokenizer");
+    let pre = match pre {
+        // Programs split words by the model alone.
+        Err(error) if error.kind() == ErrorKind::PreTokenizer && is_bert() => "bert-bge".to_owned(),
+        pre => pre?,
+    };
     mark_words(&mut tokens);
     metadata.set(keys::TOKENIZER_MODEL, WORD_PIECE);
     metadata.set(keys::TOKENIZER_PRE, &*pre);

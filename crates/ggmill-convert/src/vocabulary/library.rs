@@ -1,0 +1,356 @@
+//! Keys of a vocabulary that the library's tokenizer determines, and the comparison of the file's
+//! tokens with the library's.
+
+use std::fmt::Write as _;
+
+use ggmill_core::{MetadataBuf, RawStr};
+use ggmill_tokenizer::tokenizer_json::{
+    AddedToken, AddedVocabulary, Pipeline, TokenizerJson, verification_texts,
+};
+use ggmill_tokenizer::{EncodeOptions, Error, Kind, Tokenizer};
+use serde_json::{Value, json};
+
+use super::fast::Fast;
+use super::llama_hf::has_type;
+
+/// The place of a text among the tokens that a post-processor adds.
+const TEXT: u32 = u32::MAX;
+
+/// Sets the keys whose values, or defaults in llama.cpp, contradict the library's tokenizer: whether
+/// BOS and EOS are added, a space before the text, and repeated spaces. Returns the tokenizer of the
+/// resulting vocabulary; fails if it has none.
+pub(crate) fn align(tokenizer: &Fast, metadata: &mut MetadataBuf) -> Result<Tokenizer, Error> {
+    let made = Tokenizer::from_entries(metadata.clone())?;
+    let vocabulary = made.vocabulary();
+    let kind = vocabulary.kind();
+    let (flags, ids) = (vocabulary.flags(), vocabulary.special_ids());
+    let mut changed: Vec<(&str, bool)> = Vec::new();
+    let mut set = |key, current: bool, wanted: bool| {
+        if current != wanted {
+            changed.push((key, wanted));
+        }
+    };
+    let mut bos = None;
+    if matches!(kind, Kind::Spm | Kind::Bpe | Kind::Ugm) {
+        let around = tokenizer.around(vec![TEXT]);
+        let mut sides = around.split(|id| *id == TEXT);
+        let (before, after) = (sides.next().unwrap_or_default(), sides.next().unwrap_or_default());
+        if let [] | [_] = before {
+            set("tokenizer.ggml.add_bos_token", flags.add_bos, !before.is_empty());
+            bos = before.first().copied().filter(|id| ids.bos != Some(*id));
+        }
+        if after.is_empty() || matches!(after, [id] if ids.eos == Some(*id)) {
+            set("tokenizer.ggml.add_eos_token", flags.add_eos, !after.is_empty());
+        }
+    }
+    if matches!(kind, Kind::Spm | Kind::Ugm) {
+        let file = tokenizer.file();
+        let key = "tokenizer.ggml.add_space_prefix";
+        set(key, flags.add_space_prefix, prepends_space(file));
+        if kind == Kind::Ugm {
+            let key = "tokenizer.ggml.remove_extra_whitespaces";
+            set(key, flags.remove_extra_whitespaces, joins_spaces(file));
+        }
+    }
+    if changed.is_empty() && bos.is_none() {
+        return Ok(made);
+    }
+    for (key, value) in changed {
+        metadata.set(key, value);
+    }
+    if let Some(id) = bos {
+        metadata.set("tokenizer.ggml.bos_token_id", id);
+    }
+    Tokenizer::from_entries(metadata.clone())
+}
+
+/// Calls `visit` with a component and each of its parts.
+fn each_part<'a>(component: &'a Value, visit: &mut dyn FnMut(&'a Value)) {
+    visit(component);
+    for member in ["normalizers", "pretokenizers"] {
+        // The recursion is bounded: serde_json reads JSON to a depth of 128.
+        let parts = component.get(member).and_then(Value::as_array);
+        parts.into_iter().flatten().for_each(|part| each_part(part, visit));
+    }
+}
+
+fn type_of(part: &Value) -> &str {
+    part.get("type").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Returns `true` if a space is added before a text: by `Metaspace`, or by a `Prepend`.
+fn prepends_space(file: &TokenizerJson) -> bool {
+    let mut found = false;
+    each_part(&file.normalizer, &mut |part| found |= type_of(part) == "Prepend");
+    each_part(&file.pre_tokenizer, &mut |part| {
+        let scheme = part.get("prepend_scheme").and_then(Value::as_str);
+        let prefix = part.get("add_prefix_space").and_then(Value::as_bool);
+        let prepends = scheme.map_or(prefix.unwrap_or(true), |scheme| scheme != "never");
+        found |= type_of(part) == "Metaspace" && prepends;
+    });
+    found
+}
+
+/// Returns `true` if repeated spaces count as one: by a `Replace` of an expression, or by splitting at
+/// whitespace.
+fn joins_spaces(file: &TokenizerJson) -> bool {
+    let mut found = false;
+    each_part(&file.normalizer, &mut |part| {
+        let pattern = part.get("pattern").and_then(|it| it.get("Regex")).and_then(Value::as_str);
+        let content = part.get("content").and_then(Value::as_str);
+        found |= type_of(part) == "Replace"
+            && pattern.is_some_and(|it| it.starts_with([' ', '\\']))
+            && matches!(content, Some(" " | "\u{2581}"));
+    });
+    each_part(&file.pre_tokenizer, &mut |part| {
+        found |= matches!(type_of(part), "WhitespaceSplit" | "Whitespace");
+    });
+    found
+}
+
+/// A change of the library's pipeline that makes it more like that of llama.cpp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Limit {
+    /// `lstrip`, `rstrip`, `single_word` and `normalized` of added tokens.
+    AddedFlags,
+    /// Normalizers without a key.
+    Normalizer,
+    /// A space is added before a text only where the text does not begin with one, or only before the
+    /// first text.
+    SpacePrefix,
+    /// The text is split at whitespace other than spaces.
+    Whitespace,
+}
+
+impl Limit {
+    const ALL: [Self; 4] =
+        [Self::AddedFlags, Self::Normalizer, Self::SpacePrefix, Self::Whitespace];
+}
+
+/// The components of a pipeline.
+struct Components {
+    added: AddedVocabulary,
+    normalizer: Value,
+    pre_tokenizer: Value,
+}
+
+/// The normalizers for which a GGUF file has no key.
+const NORMALIZERS: [&str; 9] =
+    ["NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Nmt", "Strip", "ByteLevel"];
+
+impl Components {
+    fn of(tokenizer: &Fast) -> Self {
+        let [normalizer, pre_tokenizer] = tokenizer.components();
+        Self { added: copy(tokenizer.added_vocabulary(), &|token| token), normalizer, pre_tokenizer }
+    }
+
+    /// Applies a change; returns its description, or `None` if there is nothing to change.
+    fn apply(&mut self, limit: Limit) -> Option<String> {
+        match limit {
+            Limit::AddedFlags => {
+                let mut flags = Vec::new();
+                for token in self.added.by_id().values() {
+                    // A token is normalized before it is found, which matters only if a normalizer
+                    // changes texts.
+                    let normalized = token.normalized && !self.normalizer.is_null();
+                    flags.extend(
+                        [
+                            ("lstrip", token.lstrip),
+                            ("rstrip", token.rstrip),
+                            ("single_word", token.single_word),
+                            ("normalized", normalized),
+                        ]
+                        .into_iter()
+                        .filter(|(_, is_set)| *is_set)
+                        .map(|(name, _)| name),
+                    );
+                }
+                flags.sort_unstable();
+                flags.dedup();
+                self.added = copy(&self.added, &|token| AddedToken {
+                    lstrip: false,
+                    rstrip: false,
+                    single_word: false,
+                    normalized: false,
+                    ..token
+                });
+                let named = format!("added tokens with {}", flags.join(", "));
+                (!flags.is_empty()).then_some(named)
+            }
+            Limit::Normalizer => {
+                let mut names = Vec::new();
+                self.normalizer = without(&self.normalizer, &mut names);
+                names.dedup();
+                (!names.is_empty()).then(|| format!("the normalizer {}", names.join(", ")))
+            }
+            Limit::SpacePrefix => {
+                let mut prepends = false;
+                self.pre_tokenizer = replaced(&self.pre_tokenizer, &mut |part| {
+                    (type_of(part) == "Metaspace").then(|| {
+                        let mut changed = part.clone();
+                        prepends |= part.get("prepend_scheme").is_none_or(|it| it != "never");
+                        changed["prepend_scheme"] = json!("never");
+                        changed
+                    })
+                });
+                if prepends {
+                    let prepend = json!({ "type": "Prepend", "prepend": " " });
+                    self.normalizer = json!({ "type": "Sequence",
+                        "normalizers": [self.normalizer.take(), prepend] });
+                }
+                let named = "a space before a text that begins with one, or follows a special token";
+                prepends.then(|| named.to_owned())
+            }
+            Limit::Whitespace => {
+                let splits = has_type(&self.pre_tokenizer, "WhitespaceSplit");
+                self.pre_tokenizer = replaced(&self.pre_tokenizer, &mut |part| {
+                    (type_of(part) == "WhitespaceSplit").then(|| {
+                        json!({ "type": "Split", "pattern": { "Regex": " +" },
+                            "behavior": "Removed", "invert": false })
+                    })
+                });
+                splits.then(|| "whitespace other than spaces".to_owned())
+            }
+        }
+    }
+}
+
+/// Copies added tokens with changes.
+fn copy(added: &AddedVocabulary, change: &dyn Fn(AddedToken) -> AddedToken) -> AddedVocabulary {
+    let known = added.by_id();
+    let tokens: Vec<AddedToken> = known.values().map(|token| change(token.clone())).collect();
+    let mut copied = AddedVocabulary::default();
+    copied.add(&tokens, u32::MAX, &|content| added.id(content));
+    copied
+}
+
+/// Returns a normalizer without the parts that have no key, and adds their names.
+fn without(normalizer: &Value, names: &mut Vec<String>) -> Value {
+    replaced(normalizer, &mut |part| {
+        let name = type_of(part);
+        let is_expression = part.get("pattern").is_some_and(|it| it.get("Regex").is_some());
+        (NORMALIZERS.contains(&name) || is_expression).then(|| {
+            names.push(name.to_owned());
+            json!({ "type": "Sequence", "normalizers": [], "pretokenizers": [] })
+        })
+    })
+}
+
+/// Returns a component with parts replaced by what `change` returns for them.
+fn replaced(component: &Value, change: &mut dyn FnMut(&Value) -> Option<Value>) -> Value {
+    if let Some(changed) = change(component) {
+        return changed;
+    }
+    let mut copied = component.clone();
+    for member in ["normalizers", "pretokenizers"] {
+        if let Some(parts) = copied.get_mut(member).and_then(Value::as_array_mut) {
+            for part in parts {
+                *part = replaced(part, change);
+            }
+        }
+    }
+    copied
+}
+
+/// A text whose tokens in the file differ from those of the library.
+struct Differing<'t> {
+    text: &'t str,
+    library: Vec<u32>,
+    file: Vec<u32>,
+}
+
+/// Compares the tokens of 500 texts in the file with those of the library; returns a note if some
+/// differ, or could not be compared.
+pub(crate) fn verify(tokenizer: &Fast, made: &Tokenizer) -> Option<String> {
+    const FILE: &str = "tokenizer.json";
+    match compare(tokenizer, made) {
+        Ok(None) => None,
+        Ok(Some(found)) => Some(format!("{FILE}: {found}")),
+        Err(error) => Some(format!("{FILE}: its tokens were not compared with the file's: {error}")),
+    }
+}
+
+fn compare(tokenizer: &Fast, made: &Tokenizer) -> Result<Option<String>, Error> {
+    let components = Components::of(tokenizer);
+    let model = &tokenizer.file().model;
+    let Components { added, normalizer, pre_tokenizer } = &components;
+    let pipeline = Pipeline::new(model, added, normalizer, pre_tokenizer)?;
+    let texts = verification_texts(tokenizer.added());
+    let options = EncodeOptions::new().parse_special(true);
+    let mut differing = Vec::new();
+    for text in &texts {
+        let library = tokenizer.around(pipeline.encode(text)?);
+        let mut file = Vec::new();
+        made.encode(text, &options, &mut file)?;
+        if library != file {
+            differing.push(Differing { text, library, file });
+        }
+    }
+    let Some(first) = differing.first() else { return Ok(None) };
+    let mut message = format!(
+        "the tokens of {} of {} texts differ from those of the library",
+        differing.len(),
+        texts.len()
+    );
+    for (cause, count) in causes(tokenizer, &pipeline, &differing)? {
+        let _ = write!(message, "; {count} because llama.cpp has no {cause}");
+    }
+    let shown = |ids: &[u32]| {
+        let shown: Vec<String> = ids.iter().take(12).map(u32::to_string).collect();
+        format!("[{}{}]", shown.join(", "), if ids.len() > 12 { ", …" } else { "" })
+    };
+    let _ = write!(
+        message,
+        "; the first: {:?} is {}, in the library {}",
+        RawStr::from(first.text),
+        shown(&first.file),
+        shown(&first.library)
+    );
+    Ok(Some(message))
+}
+
+/// Counts the texts by the causes of their differences: the change of the pipeline with which the
+/// library's tokens are those of the file.
+fn causes(
+    tokenizer: &Fast,
+    pipeline: &Pipeline<'_>,
+    differing: &[Differing<'_>],
+) -> Result<Vec<(String, usize)>, Error> {
+    let mut changes = Vec::new();
+    for limit in Limit::ALL {
+        let mut changed = Components::of(tokenizer);
+        if let Some(named) = changed.apply(limit) {
+            changes.push((named, changed));
+        }
+    }
+    if changes.len() > 1 {
+        let mut all = Components::of(tokenizer);
+        let named: Vec<String> =
+            Limit::ALL.into_iter().filter_map(|limit| all.apply(limit)).collect();
+        changes.push((format!("combination of these: {}", named.join("; ")), all));
+    }
+    let mut counts: Vec<(String, usize)> = Vec::new();
+    let mut left: Vec<&Differing<'_>> = differing.iter().collect();
+    for (named, Components { added, normalizer, pre_tokenizer }) in changes {
+        let changed = pipeline.altered(&added, &normalizer, &pre_tokenizer)?;
+        let before = left.len();
+        let mut failed = None;
+        left.retain(|differing| match changed.encode(differing.text) {
+            Ok(ids) => tokenizer.around(ids) != differing.file,
+            Err(error) => {
+                failed = Some(error);
+                true
+            }
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if left.len() < before {
+            counts.push((named, before.saturating_sub(left.len())));
+        }
+    }
+    if !left.is_empty() {
+        counts.push(("equivalent of other parts of it".to_owned(), left.len()));
+    }
+    Ok(counts)
+}
