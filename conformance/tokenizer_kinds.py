@@ -154,7 +154,7 @@ KINDS = {
     "llama": lambda place: (of_pieces("LlamaTokenizer", place, model_type="bpe"), {}),
     "llama-prepend": lambda place: (plain_bpe(place, dict(type="Sequence", normalizers=[dict(type="Prepend", prepend="▁"), REPLACE]), None, DECODER), {}),
     "gemma": lambda place: (of_pieces("GemmaTokenizer", place, model_type="bpe", make=dict(bos_token="<s>", eos_token="</s>")), dict(model_type="gemma2", architectures=["Gemma2ForCausalLM"])),
-    "t5": lambda place: (of_pieces("T5Tokenizer", place, model_type="unigram", byte_fallback=False, pad_id=0, eos_id=1, unk_id=2, bos_id=-1, rules=RULES, make=dict(extra_ids=4)), dict(model_type="t5", architectures=["T5ForConditionalGeneration"])),
+    "t5": lambda place: (of_pieces("T5Tokenizer", place, model_type="unigram", byte_fallback=False, pad_id=0, eos_id=1, unk_id=2, bos_id=-1, rules=RULES, make=dict(extra_ids=4)), dict(model_type="t5", architectures=["T5ForConditionalGeneration"], decoder_start_token_id=0)),
     "xlm-roberta": lambda place: (of_pieces("XLMRobertaTokenizer", place, model_type="unigram", byte_fallback=False, rules=RULES, make=dict(file="sentencepiece.bpe.model")), dict(model_type="xlm-roberta", architectures=["XLMRobertaModel"])),
     "bert": lambda place: (bert(), dict(model_type="bert", architectures=["BertModel"])),
     "bert-cased": lambda place: (bert(lowercase=False, strip_accents=False), dict(model_type="bert", architectures=["BertModel"])),

@@ -126,12 +126,7 @@ impl CharsMap {
         self.prefix(bytes, true, budget).map(|(_, replacement)| replacement)
     }
 
-    fn prefix(
-        &self,
-        bytes: &[u8],
-        is_shortest: bool,
-        budget: &mut Work,
-    ) -> Option<(usize, &[u8])> {
+    fn prefix(&self, bytes: &[u8], is_shortest: bool, budget: &mut Work) -> Option<(usize, &[u8])> {
         let mut node = self.root();
         let mut found = None;
         for (place, &byte) in bytes.iter().enumerate() {

@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 
 use ggmill_core::{Metadata, RawStr, Value, keys};
 use ggmill_pipeline::{Error, ErrorKind, Result};
-use serde::Deserialize;
 use ggmill_tokenizer::tokenizer_json::encode_base64;
+use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
 use super::write::pretty;

@@ -159,10 +159,12 @@ impl Class {
     }
 
     /// Returns the pre-tokenizer of the file, with `add_prefix_space` replaced by that of the
-    /// configuration. A sequence is not changed.
+    /// configuration, as versions of the library before 5 do. A sequence is not changed.
     pub(crate) fn pre_tokenizer(&self, of_file: &Value) -> Value {
         let mut changed = of_file.clone();
-        if let Some(known) = changed.get_mut("add_prefix_space") {
+        if !self.is_of_version_5()
+            && let Some(known) = changed.get_mut("add_prefix_space")
+        {
             *known = self.flag("add_prefix_space").into();
         }
         changed
@@ -184,6 +186,7 @@ impl Class {
             of_file.get(name).is_some_and(|of_file| of_file != value)
         };
         if self.overrides_normalizer
+            && !self.is_of_version_5()
             && values.iter().any(differs)
             && let Some(state) = changed.as_object_mut()
         {

@@ -141,7 +141,11 @@ const NORMALIZERS: [&str; 9] =
 impl Components {
     fn of(tokenizer: &Fast) -> Self {
         let [normalizer, pre_tokenizer] = tokenizer.components();
-        Self { added: copy(tokenizer.added_vocabulary(), &|token| token), normalizer, pre_tokenizer }
+        Self {
+            added: copy(tokenizer.added_vocabulary(), &|token| token),
+            normalizer,
+            pre_tokenizer,
+        }
     }
 
     /// Applies a change; returns its description, or `None` if there is nothing to change.
@@ -174,7 +178,7 @@ impl Components {
                     normalized: false,
                     ..token
                 });
-                let named = format!("added tokens with {}", flags.join(", "));
+                let named = format!("the flags {} of added tokens", flags.join(", "));
                 (!flags.is_empty()).then_some(named)
             }
             Limit::Normalizer => {
@@ -185,7 +189,15 @@ impl Components {
             }
             Limit::SpacePrefix => {
                 let mut prepends = false;
+                let mut adds = false;
                 self.pre_tokenizer = replaced(&self.pre_tokenizer, &mut |part| {
+                    let is_set = part.get("add_prefix_space").is_some_and(|it| *it == true);
+                    if type_of(part) == "ByteLevel" && is_set {
+                        adds = true;
+                        let mut changed = part.clone();
+                        changed["add_prefix_space"] = json!(false);
+                        return Some(changed);
+                    }
                     (type_of(part) == "Metaspace").then(|| {
                         let mut changed = part.clone();
                         prepends |= part.get("prepend_scheme").is_none_or(|it| it != "never");
@@ -198,7 +210,10 @@ impl Components {
                     self.normalizer = json!({ "type": "Sequence",
                         "normalizers": [self.normalizer.take(), prepend] });
                 }
-                let named = "a space before a text that begins with one, or follows a special token";
+                if adds {
+                    return Some("a space prefix of byte-level texts".to_owned());
+                }
+                let named = "a space prefix that depends on the text (Metaspace)";
                 prepends.then(|| named.to_owned())
             }
             Limit::Whitespace => {
@@ -209,7 +224,7 @@ impl Components {
                             "behavior": "Removed", "invert": false })
                     })
                 });
-                splits.then(|| "whitespace other than spaces".to_owned())
+                splits.then(|| "splitting at whitespace other than spaces".to_owned())
             }
         }
     }
@@ -266,7 +281,9 @@ pub(crate) fn verify(tokenizer: &Fast, made: &Tokenizer) -> Option<String> {
     match compare(tokenizer, made) {
         Ok(None) => None,
         Ok(Some(found)) => Some(format!("{FILE}: {found}")),
-        Err(error) => Some(format!("{FILE}: its tokens were not compared with the file's: {error}")),
+        Err(error) => {
+            Some(format!("{FILE}: its tokens were not compared with the file's: {error}"))
+        }
     }
 }
 
@@ -288,12 +305,14 @@ fn compare(tokenizer: &Fast, made: &Tokenizer) -> Result<Option<String>, Error> 
     }
     let Some(first) = differing.first() else { return Ok(None) };
     let mut message = format!(
-        "the tokens of {} of {} texts differ from those of the library",
+        "the tokens of {} of {} texts differ from those of the library, because llama.cpp does not \
+         support",
         differing.len(),
         texts.len()
     );
-    for (cause, count) in causes(tokenizer, &pipeline, &differing)? {
-        let _ = write!(message, "; {count} because llama.cpp has no {cause}");
+    let causes = causes(tokenizer, &pipeline, &differing, made.vocabulary().kind())?;
+    for (number, (cause, count)) in causes.iter().enumerate() {
+        let _ = write!(message, "{} {cause} ({count})", if number > 0 { "," } else { "" });
     }
     let shown = |ids: &[u32]| {
         let shown: Vec<String> = ids.iter().take(12).map(u32::to_string).collect();
@@ -315,6 +334,7 @@ fn causes(
     tokenizer: &Fast,
     pipeline: &Pipeline<'_>,
     differing: &[Differing<'_>],
+    kind: Kind,
 ) -> Result<Vec<(String, usize)>, Error> {
     let mut changes = Vec::new();
     for limit in Limit::ALL {
@@ -327,7 +347,7 @@ fn causes(
         let mut all = Components::of(tokenizer);
         let named: Vec<String> =
             Limit::ALL.into_iter().filter_map(|limit| all.apply(limit)).collect();
-        changes.push((format!("combination of these: {}", named.join("; ")), all));
+        changes.push((format!("several of: {}", named.join("; ")), all));
     }
     let mut counts: Vec<(String, usize)> = Vec::new();
     let mut left: Vec<&Differing<'_>> = differing.iter().collect();
@@ -350,7 +370,20 @@ fn causes(
         }
     }
     if !left.is_empty() {
-        counts.push(("equivalent of other parts of it".to_owned(), left.len()));
+        counts.push((other(kind).to_owned(), left.len()));
     }
     Ok(counts)
+}
+
+/// Names the remaining differences of a kind of vocabulary.
+fn other(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Wpm => "the rules of BERT for accents, control characters and unknown words",
+        Kind::Ugm => {
+            "the search for added tokens, the ties and the character map of unigram models in the \
+             library"
+        }
+        Kind::Spm => "merges of some pairs only, and unknown characters",
+        _ => "the regular expressions of the pre-tokenizer as the library runs them",
+    }
 }

@@ -50,6 +50,7 @@ pub(crate) fn write_with_merges(
     metadata: &mut MetadataBuf,
 ) -> Result<bool> {
     let Some(mut tokens) = read(request, is_llama)? else { return Ok(false) };
+    tokens.scores.fill(SCORE);
     metadata.set(keys::TOKENIZER_MODEL, CHARACTER_BPE);
     tokens.write_to(true, request.spec, metadata);
     let options = SpecialOptions { merges: true, limit: None };
@@ -115,10 +116,11 @@ fn is_llama(file: &TokenizerJson) -> bool {
 
 /// Returns `true` if the tokens are texts in which U+2581 stands for a space.
 pub(crate) fn is_character_level(file: &TokenizerJson) -> bool {
-    let writes_mark = [&file.normalizer, &file.pre_tokenizer, &file.decoder].into_iter().any(|part| {
-        has_type(part, "Metaspace") || part.to_string().contains('\u{2581}')
-    });
-    let is_byte_level = has_type(&file.pre_tokenizer, "ByteLevel") || has_type(&file.normalizer, "ByteLevel");
+    let writes_mark = [&file.normalizer, &file.pre_tokenizer, &file.decoder]
+        .into_iter()
+        .any(|part| has_type(part, "Metaspace") || part.to_string().contains('\u{2581}'));
+    let is_byte_level =
+        has_type(&file.pre_tokenizer, "ByteLevel") || has_type(&file.normalizer, "ByteLevel");
     !is_byte_level && (writes_mark || file.model.byte_fallback == Some(true))
 }
 

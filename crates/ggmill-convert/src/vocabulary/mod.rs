@@ -169,11 +169,7 @@ impl Source {
 }
 
 /// Adds the keys of a vocabulary that is created in this way; returns `false` if the files have none.
-fn try_kind(
-    source: Source,
-    request: &mut Request<'_>,
-    metadata: &mut MetadataBuf,
-) -> Result<bool> {
+fn try_kind(source: Source, request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
     let kind = source.kind();
     // Copies, because keys are set and notes are made before it is known whether the checkpoint has
     // this kind.
@@ -220,9 +216,9 @@ fn follow_library(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Resu
     match library::align(&tokenizer, metadata) {
         Ok(made) if request.verifies => request.notes.extend(library::verify(&tokenizer, &made)),
         Ok(_) => {}
-        Err(error) if request.verifies => request.notes.push(format!(
-            "tokenizer.json: its tokens were not compared with the file's: {error}"
-        )),
+        Err(error) if request.verifies => request
+            .notes
+            .push(format!("tokenizer.json: its tokens were not compared with the file's: {error}")),
         Err(_) => {}
     }
     Ok(())

@@ -8,7 +8,7 @@ use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::Result;
 use serde::Deserialize;
 
-use ggmill_tokenizer::tokenizer_json::{to_byte_level, decode_base64};
+use ggmill_tokenizer::tokenizer_json::{decode_base64, to_byte_level};
 
 use super::files::{self, fault};
 use super::model_proto::{ModelProto, PieceKind};

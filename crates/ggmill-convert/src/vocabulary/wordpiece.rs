@@ -1,6 +1,6 @@
 //! A WordPiece vocabulary: `tokenizer.json`, or `vocab.txt` with one token per line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use ggmill_core::{MetadataBuf, keys};
@@ -49,10 +49,19 @@ pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Re
     Ok(true)
 }
 
-/// Marks tokens that begin a word, like SentencePiece, instead of those that continue one.
+/// Marks tokens that begin a word, like SentencePiece, instead of those that continue one. Programs
+/// search for user-defined tokens in the original text, so these are not marked, unless another token
+/// has the same text.
 fn mark_words(tokens: &mut Tokens) {
-    for (text, &token_type) in tokens.texts.iter_mut().zip(&tokens.types) {
-        if token_type == TokenType::Control as i32 {
+    let is = |kind: i32, wanted: TokenType| kind == wanted as i32;
+    let continuing: BTreeSet<String> = tokens
+        .texts
+        .iter()
+        .filter_map(|text| Some(text.strip_prefix(CONTINUING)?.to_owned()))
+        .collect();
+    for (text, &kind) in tokens.texts.iter_mut().zip(&tokens.types) {
+        let is_plain = is(kind, TokenType::UserDefined) && !continuing.contains(text);
+        if is(kind, TokenType::Control) || is_plain {
             continue;
         }
         *text = match text.strip_prefix(CONTINUING) {

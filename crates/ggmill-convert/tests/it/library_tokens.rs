@@ -32,7 +32,8 @@ fn converted(files: &BTreeMap<String, Value>, no_verify: bool) -> Result<Recipe>
 /// Returns the number of texts whose tokens differ from those of the library, and the notes.
 fn differing(recorded: &RecordedTokenizer) -> Result<(usize, Vec<String>)> {
     let recipe = converted(&recorded.files, false)?;
-    let tokenizer = Tokenizer::from_entries(recipe.metadata).unwrap();
+    let tokenizer = Tokenizer::from_entries(recipe.metadata)
+        .unwrap_or_else(|error| panic!("{}: {error}", recorded.name));
     let file = &recorded.files["tokenizer.json"];
     let tokens = file["added_tokens"].as_array().unwrap().iter();
     let added: BTreeMap<u32, AddedToken> = tokens
@@ -53,7 +54,31 @@ fn differing(recorded: &RecordedTokenizer) -> Result<(usize, Vec<String>)> {
 
 /// The number of texts that differ, by the name of the tokenizer. Each is explained by a note about
 /// what llama.cpp has no equivalent of.
-const DIFFERING: [(&str, usize); 1] = [("", 0)];
+const DIFFERING: [(&str, usize); 20] = [
+    ("bert", 13),
+    ("bert-cased", 3),
+    ("bert-flags", 18),
+    ("gemma-flags", 26),
+    ("gpt-2-flags", 25),
+    ("gpt-4o", 21),
+    ("llama", 123),
+    ("llama-eos", 123),
+    ("llama-flags", 140),
+    ("llama-no-bos", 123),
+    ("llama-prepend-flags", 66),
+    ("nfd", 270),
+    ("nfkc", 152),
+    ("nfkd", 426),
+    ("qwen2", 1),
+    ("qwen2-flags", 26),
+    ("t5", 16),
+    ("t5-flags", 36),
+    ("xlm-roberta", 16),
+    ("xlm-roberta-flags", 36),
+];
+
+/// Tokenizers of which GGUF has no kind.
+const REFUSED: [&str; 2] = ["parts", "words"];
 
 #[test]
 fn tokens_equal_the_library() {
@@ -68,6 +93,7 @@ fn tokens_equal_the_library() {
                     faults.push(format!("{}: {count} of {expected}: {notes:#?}", case.name));
                 }
             }
+            Err(_) if REFUSED.contains(&&*case.name) => {}
             Err(error) => faults.push(format!("{}: {error}", case.name)),
         }
     }

@@ -65,7 +65,8 @@ impl AddedVocabulary {
     ) -> Result<Matcher, Error> {
         let mut matcher = Matcher::default();
         for (&id, token) in self.by_id.iter().filter(|(_, token)| token.normalized == normalized) {
-            let content = if normalized { normalize(&token.content)? } else { token.content.clone() };
+            let content =
+                if normalized { normalize(&token.content)? } else { token.content.clone() };
             let AddedToken { single_word, lstrip, rstrip, .. } = *token;
             matcher.tokens.push(Found { id, content, single_word, lstrip, rstrip });
         }
@@ -73,8 +74,9 @@ impl AddedVocabulary {
         let numbered: Vec<(&[u8], u32)> = contents.zip(0u32..).collect();
         // The first of equal texts counts.
         let texts = numbered.into_iter().rev();
-        matcher.trie = Trie::new(texts)
-            .ok_or_else(|| Error::new(ErrorKind::Limit, "not enough memory for the added tokens"))?;
+        matcher.trie = Trie::new(texts).ok_or_else(|| {
+            Error::new(ErrorKind::Limit, "not enough memory for the added tokens")
+        })?;
         Ok(matcher)
     }
 }
@@ -118,9 +120,11 @@ impl Matcher {
         let (mut begin, mut at) = (0, 0);
         while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
             let mut found = None;
-            let steps = self.trie.prefixes(rest.as_bytes(), |len, number| found = Some((len, number)));
+            let steps =
+                self.trie.prefixes(rest.as_bytes(), |len, number| found = Some((len, number)));
             budget.spend(steps)?;
-            let token = found.and_then(|(len, number)| Some((len, self.tokens.get(number as usize)?)));
+            let token =
+                found.and_then(|(len, number)| Some((len, self.tokens.get(number as usize)?)));
             let Some((len, token)) = token else {
                 at = at.saturating_add(rest.chars().next().map_or(1, char::len_utf8));
                 continue;
@@ -159,7 +163,11 @@ static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\w").ok());
 
 fn is_word(c: char) -> bool {
     let matches = |regex: &Regex| regex.is_match(c.encode_utf8(&mut [0; 4])).unwrap_or_default();
-    if c.is_ascii() { c.is_ascii_alphanumeric() || c == '_' } else { WORD.as_ref().is_some_and(matches) }
+    if c.is_ascii() {
+        c.is_ascii_alphanumeric() || c == '_'
+    } else {
+        WORD.as_ref().is_some_and(matches)
+    }
 }
 
 /// A part of a text.

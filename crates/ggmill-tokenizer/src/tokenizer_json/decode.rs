@@ -122,11 +122,7 @@ fn without_byte_tokens(tokens: Vec<String>) -> Vec<String> {
 }
 
 /// Replaces the matches of a regular expression in each token.
-fn replace_matches(
-    expression: &str,
-    to: &str,
-    tokens: Vec<String>,
-) -> Result<Vec<String>, Error> {
+fn replace_matches(expression: &str, to: &str, tokens: Vec<String>) -> Result<Vec<String>, Error> {
     if expanded_length(expression) > MAX_EXPRESSIONS {
         return Err(unsupported("the regular expression of decoder is too long"));
     }
@@ -193,14 +189,27 @@ mod tests {
             { "type": "Strip", "content": " ", "start": 1, "stop": 9 },
         ] });
         let decoded = |decoder: &Value, tokens: &[&str]| {
-            decode_tokens(decoder, tokens.iter().map(|token| (*token).to_owned()).collect()).unwrap()
+            decode_tokens(decoder, tokens.iter().map(|token| (*token).to_owned()).collect())
+                .unwrap()
         };
         assert_eq!(decoded(&back, &["▁▁a "]), " a");
-        assert_eq!(decoded(&back, &["<0xC3>", "<0xA9>", "<0xC3>", "x"]), "\u{fffd}\u{fffd}\u{fffd}x");
+        assert_eq!(
+            decoded(&back, &["<0xC3>", "<0xA9>", "<0xC3>", "x"]),
+            "\u{fffd}\u{fffd}\u{fffd}x"
+        );
         assert_eq!(decoded(&json!({ "type": "ByteLevel" }), &["Ġa", "a b"]), " aa b");
-        assert_eq!(decoded(&json!({ "type": "Metaspace", "replacement": "▁" }), &["▁a▁b", "▁c"]), "ab c");
-        assert_eq!(decoded(&json!({ "type": "WordPiece", "prefix": "##" }), &["a", "##b", ".", "c"]), "ab. c");
-        assert_eq!(decoded(&json!({ "type": "BPEDecoder", "suffix": "</w>" }), &["a</w>", "b</w>"]), "a b");
+        assert_eq!(
+            decoded(&json!({ "type": "Metaspace", "replacement": "▁" }), &["▁a▁b", "▁c"]),
+            "ab c"
+        );
+        assert_eq!(
+            decoded(&json!({ "type": "WordPiece", "prefix": "##" }), &["a", "##b", ".", "c"]),
+            "ab. c"
+        );
+        assert_eq!(
+            decoded(&json!({ "type": "BPEDecoder", "suffix": "</w>" }), &["a</w>", "b</w>"]),
+            "a b"
+        );
         assert_eq!(decoded(&Value::Null, &["a", "b"]), "a b");
     }
 }

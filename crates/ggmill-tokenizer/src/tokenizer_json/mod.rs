@@ -154,6 +154,13 @@ impl<'a> Pipeline<'a> {
         self.original.text(id).or_else(|| self.normalized.text(id))
     }
 
+    /// Returns the pieces into which a normalized text without added tokens is split.
+    ///
+    /// Fails if the regular expressions of the pre-tokenizer take too many steps.
+    pub fn split(&self, text: &str) -> Result<Vec<String>, Error> {
+        self.pre_tokenizer.split(text, true, &mut Budget::new(text))
+    }
+
     /// Returns the token IDs of a text.
     ///
     /// Fails if the regular expressions of the pre-tokenizer, or other parts, take too many steps.

@@ -121,7 +121,8 @@ impl<'a> Bpe<'a> {
         let suffix = part(&self.model.end_of_word_suffix);
         let fuses = self.model.fuse_unk == Some(true);
         let falls_back = self.model.byte_fallback == Some(true);
-        let unknown = self.model.unk_token.as_deref().and_then(|token| self.ids.get(token).copied());
+        let unknown =
+            self.model.unk_token.as_deref().and_then(|token| self.ids.get(token).copied());
         let mut word = Vec::new();
         // As in the library, an unknown token is added when the next token is known or unknown, but
         // not when it is a byte.

@@ -22,33 +22,15 @@ const MAX_GROWTH: usize = 1 << 12;
 /// A step of a normalizer.
 #[derive(Debug)]
 enum Step {
-    Composed {
-        compatible: bool,
-    },
-    Decomposed {
-        compatible: bool,
-    },
+    Composed { compatible: bool },
+    Decomposed { compatible: bool },
     Lowercase,
     StripAccents,
-    Bert {
-        clean: bool,
-        space_ideographs: bool,
-        strip_accents: bool,
-        lowercase: bool,
-    },
-    Strip {
-        left: bool,
-        right: bool,
-    },
+    Bert { clean: bool, space_ideographs: bool, strip_accents: bool, lowercase: bool },
+    Strip { left: bool, right: bool },
     Prepend(String),
-    Replace {
-        from: String,
-        to: String,
-    },
-    ReplaceMatches {
-        expression: Expression,
-        to: String,
-    },
+    Replace { from: String, to: String },
+    ReplaceMatches { expression: Expression, to: String },
     Nmt,
     Precompiled(CharsMap),
     ByteLevel,
@@ -160,7 +142,11 @@ impl Step {
             Self::ReplaceMatches { expression, to } => {
                 let mut replaced = String::with_capacity(text.len());
                 for (from, end, is_match) in expression.ranges(&text, false, budget)? {
-                    replaced.push_str(if is_match { to } else { text.get(from..end).unwrap_or("") });
+                    replaced.push_str(if is_match {
+                        to
+                    } else {
+                        text.get(from..end).unwrap_or("")
+                    });
                 }
                 replaced.into()
             }
@@ -184,7 +170,16 @@ fn is_nmt_control(c: char) -> bool {
 /// Replaces a character that `Nmt` treats as a space.
 fn nmt_space(c: char) -> char {
     match u32::from(c) {
-        0x9 | 0xA | 0xC | 0xD | 0x1680 | 0x200B..=0x200F | 0x2028 | 0x2029 | 0x2581 | 0xFEFF
+        0x9
+        | 0xA
+        | 0xC
+        | 0xD
+        | 0x1680
+        | 0x200B..=0x200F
+        | 0x2028
+        | 0x2029
+        | 0x2581
+        | 0xFEFF
         | 0xFFFD => ' ',
         _ => c,
     }
@@ -351,7 +346,8 @@ mod tests {
         assert!(normalized(&nested, "a").unwrap_err().contains("too long"));
         let empty = json!({ "type": "Replace", "pattern": { "String": "" }, "content": "a" });
         assert!(normalized(&empty, "a").is_err());
-        let bytes = json!({ "type": "Sequence", "normalizers": vec![json!({ "type": "ByteLevel" }); 60] });
+        let bytes =
+            json!({ "type": "Sequence", "normalizers": vec![json!({ "type": "ByteLevel" }); 60] });
         assert!(normalized(&bytes, "é").unwrap_err().contains("too many steps"));
     }
 }

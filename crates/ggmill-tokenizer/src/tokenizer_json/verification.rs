@@ -19,11 +19,10 @@ pub fn verification_texts(added: &BTreeMap<u32, AddedToken>) -> Vec<String> {
 /// Returns ten added tokens: the first of each combination of flags, then others, by ID.
 fn chosen(added: &BTreeMap<u32, AddedToken>) -> Vec<String> {
     let mut seen = BTreeSet::new();
-    let (first, rest): (Vec<&AddedToken>, Vec<&AddedToken>) =
-        added.values().partition(|token| {
-            let AddedToken { single_word, lstrip, rstrip, normalized, special, .. } = **token;
-            seen.insert([single_word, lstrip, rstrip, normalized, special])
-        });
+    let (first, rest): (Vec<&AddedToken>, Vec<&AddedToken>) = added.values().partition(|token| {
+        let AddedToken { single_word, lstrip, rstrip, normalized, special, .. } = **token;
+        seen.insert([single_word, lstrip, rstrip, normalized, special])
+    });
     let found: Vec<&str> =
         first.into_iter().chain(rest).map(|token| &*token.content).take(ADDED).collect();
     match found.len() {

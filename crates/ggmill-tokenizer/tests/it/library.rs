@@ -76,15 +76,12 @@ fn tokens_and_texts_equal_the_library() {
 #[test]
 fn hostile_files_take_bounded_time() {
     let step = |name: &str| json!({ "type": name });
-    let sequence = |part: &serde_json::Value, member: &str| {
-        json!({ "type": "Sequence", member: vec![part.clone(); 60] })
-    };
+    let sequence = |part: &serde_json::Value, member: &str| json!({ "type": "Sequence", member: vec![part.clone(); 60] });
     let long_token = "a".repeat(1 << 12);
     let bpe = json!({ "type": "BPE", "vocab": { "a": 0 }, "merges": [] });
     let word_piece = json!({ "type": "WordPiece", "unk_token": "a", "continuing_subword_prefix": "",
         "max_input_chars_per_word": u64::MAX, "vocab": { "a": 0, format!("{long_token}b"): 1 } });
-    let unigram =
-        json!({ "type": "Unigram", "unk_id": 0, "vocab": [["a", 0.0], [format!("{long_token}b"), 0.0]] });
+    let unigram = json!({ "type": "Unigram", "unk_id": 0, "vocab": [["a", 0.0], [format!("{long_token}b"), 0.0]] });
     let added = json!([{ "id": 9, "content": format!("{long_token}b"), "special": true }]);
     for (model, normalizer, pre_tokenizer, added) in [
         (&bpe, sequence(&step("ByteLevel"), "normalizers"), json!(null), json!([])),
