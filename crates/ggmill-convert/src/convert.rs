@@ -28,6 +28,7 @@ pub(crate) const FALLBACK: GgmlType = GgmlType::F16;
 /// The options of a conversion.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "independent options")]
 pub struct ConvertOptions {
     /// The type of most tensors: F32, F16, BF16 or Q8_0. A recipe in one of the float types can be
     /// quantized to any other type in the same pass (`ggmill_quantize::quantize_recipe`).

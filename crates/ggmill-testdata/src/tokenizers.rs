@@ -9,6 +9,7 @@ use serde_json::Value;
 
 /// A recorded tokenizer.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct RecordedTokenizer {
     /// Its name.
     pub name: String,
@@ -26,6 +27,10 @@ pub struct RecordedTokenizer {
 }
 
 /// Returns the recorded tokenizers, sorted by name.
+///
+/// # Panics
+///
+/// Panics if a file cannot be read.
 pub fn recorded_tokenizers() -> Vec<RecordedTokenizer> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tokenizers");
     let mut cases: BTreeMap<String, Value> = BTreeMap::new();

@@ -101,14 +101,14 @@ fn decompose(c: char, compatible: bool, found: &mut Vec<char>) {
 
 /// Returns the composition of two characters, if there is one.
 fn compose(first: char, second: char) -> Option<char> {
-    let (a, b) = (u32::from(first), u32::from(second));
-    let (l, v) = (a.wrapping_sub(L_BASE), b.wrapping_sub(V_BASE));
-    if l < L_COUNT && v < V_COUNT {
-        return char::from_u32(S_BASE + (l * V_COUNT + v) * T_COUNT);
+    let (one, other) = (u32::from(first), u32::from(second));
+    let (lead, vowel) = (one.wrapping_sub(L_BASE), other.wrapping_sub(V_BASE));
+    if lead < L_COUNT && vowel < V_COUNT {
+        return char::from_u32(S_BASE + (lead * V_COUNT + vowel) * T_COUNT);
     }
-    let (s, t) = (a.wrapping_sub(S_BASE), b.wrapping_sub(T_BASE));
-    if s < S_COUNT && s.is_multiple_of(T_COUNT) && (1..T_COUNT).contains(&t) {
-        return char::from_u32(a + t);
+    let (syllable, tail) = (one.wrapping_sub(S_BASE), other.wrapping_sub(T_BASE));
+    if syllable < S_COUNT && syllable.is_multiple_of(T_COUNT) && (1..T_COUNT).contains(&tail) {
+        return char::from_u32(one + tail);
     }
     DATA.compositions.get(&(first, second)).copied()
 }

@@ -1,9 +1,11 @@
 //! Keys of a vocabulary that the library's tokenizer determines, and the comparison of the file's
 //! tokens with the library's.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
+use ggmill_arch::VocabularySpec;
 use ggmill_core::{MetadataBuf, RawStr};
+use ggmill_pipeline::{Result, SideFiles};
 use ggmill_tokenizer::tokenizer_json::{
     AddedToken, AddedVocabulary, Pipeline, TokenizerJson, verification_texts,
 };
@@ -11,7 +13,93 @@ use ggmill_tokenizer::{EncodeOptions, Error, Kind, Tokenizer};
 use serde_json::{Value, json};
 
 use super::fast::Fast;
+use super::files;
 use super::llama_hf::has_type;
+use super::request::Request;
+
+const FILE: &str = "tokenizer.json";
+
+/// A tokenizer as the library reads it from `tokenizer.json` and `tokenizer_config.json`.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use ggmill_convert::LibraryTokenizer;
+/// use ggmill_tokenizer::EncodeOptions;
+/// let mut files = BTreeMap::new();
+/// let file = r#"{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2},
+///     "merges": ["a b"]}, "added_tokens": []}"#;
+/// files.insert("tokenizer.json".to_owned(), file.as_bytes().to_vec());
+/// let tokenizer = LibraryTokenizer::open(&files)?.expect("a tokenizer.json");
+/// assert_eq!(tokenizer.encode("aba", &EncodeOptions::new())?, [2, 0]);
+/// # Ok::<(), ggmill_pipeline::Error>(())
+/// ```
+pub struct LibraryTokenizer(Fast);
+
+impl fmt::Debug for LibraryTokenizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LibraryTokenizer").finish_non_exhaustive()
+    }
+}
+
+impl LibraryTokenizer {
+    /// Reads the tokenizer. Returns `None` if there is no `tokenizer.json`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a file cannot be read, or if the library would not read it.
+    pub fn open(files: &dyn SideFiles) -> Result<Option<Self>> {
+        let config = files::json(files, "config.json")?.unwrap_or_default();
+        let spec = VocabularySpec::default();
+        let mut request = Request::new(files, &config, &spec, None)?;
+        let Some(file) = request.tokenizer()? else { return Ok(None) };
+        file.model.kind().map_err(|error| files::fault(FILE, error.to_string()))?;
+        Fast::of(&file, &mut request).map(|tokenizer| Some(Self(tokenizer)))
+    }
+
+    /// Returns the token IDs of a text.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file has a component that is not supported, or takes too many steps.
+    pub fn encode(&self, text: &str, options: &EncodeOptions) -> Result<Vec<u32>> {
+        let failed = |error: Error| files::fault(FILE, error.to_string());
+        let mut pipeline = self.0.pipeline()?;
+        if !options.parse_special {
+            let [normalizer, pre_tokenizer] = self.0.components();
+            let added = copy(self.0.added_vocabulary(), &|token| (!token.special).then_some(token));
+            pipeline = pipeline.altered(&added, &normalizer, &pre_tokenizer).map_err(failed)?;
+        }
+        let ids = pipeline.encode(text).map_err(failed)?;
+        Ok(if options.add_special { self.0.around(ids) } else { ids })
+    }
+
+    /// Returns the text of a token as the file has it.
+    pub fn token(&self, id: u32) -> Option<&str> {
+        let added = self.0.added().get(&id).map(|token| &*token.content);
+        added.or_else(|| {
+            let tokens = &self.0.file().model.vocab.tokens;
+            tokens.iter().find(|(_, known)| *known == id).map(|(text, _)| &**text)
+        })
+    }
+
+    /// Names what llama.cpp does not support, so that a vocabulary of this kind has these tokens for a
+    /// text and the library others. Returns `None` for equal tokens.
+    ///
+    /// # Errors
+    ///
+    /// Fails if [`encode`](Self::encode) does.
+    pub fn cause(&self, text: &str, file: &[u32], kind: Kind) -> Result<Option<String>> {
+        let failed = |error: Error| files::fault(FILE, error.to_string());
+        let pipeline = self.0.pipeline()?;
+        let library = self.0.around(pipeline.encode(text).map_err(failed)?);
+        if library == file {
+            return Ok(None);
+        }
+        let differing = [Differing { text, library, file: file.to_vec() }];
+        let causes = causes(&self.0, &pipeline, &differing, kind).map_err(failed)?;
+        Ok(causes.into_iter().next().map(|(cause, _)| cause))
+    }
+}
 
 /// The place of a text among the tokens that a post-processor adds.
 const TEXT: u32 = u32::MAX;
@@ -141,11 +229,7 @@ const NORMALIZERS: [&str; 9] =
 impl Components {
     fn of(tokenizer: &Fast) -> Self {
         let [normalizer, pre_tokenizer] = tokenizer.components();
-        Self {
-            added: copy(tokenizer.added_vocabulary(), &|token| token),
-            normalizer,
-            pre_tokenizer,
-        }
+        Self { added: copy(tokenizer.added_vocabulary(), &Some), normalizer, pre_tokenizer }
     }
 
     /// Applies a change; returns its description, or `None` if there is nothing to change.
@@ -171,12 +255,14 @@ impl Components {
                 }
                 flags.sort_unstable();
                 flags.dedup();
-                self.added = copy(&self.added, &|token| AddedToken {
-                    lstrip: false,
-                    rstrip: false,
-                    single_word: false,
-                    normalized: false,
-                    ..token
+                self.added = copy(&self.added, &|token| {
+                    Some(AddedToken {
+                        lstrip: false,
+                        rstrip: false,
+                        single_word: false,
+                        normalized: false,
+                        ..token
+                    })
                 });
                 let named = format!("the flags {} of added tokens", flags.join(", "));
                 (!flags.is_empty()).then_some(named)
@@ -230,10 +316,13 @@ impl Components {
     }
 }
 
-/// Copies added tokens with changes.
-fn copy(added: &AddedVocabulary, change: &dyn Fn(AddedToken) -> AddedToken) -> AddedVocabulary {
-    let known = added.by_id();
-    let tokens: Vec<AddedToken> = known.values().map(|token| change(token.clone())).collect();
+/// Copies the added tokens for which `change` returns a token.
+fn copy(
+    added: &AddedVocabulary,
+    change: &dyn Fn(AddedToken) -> Option<AddedToken>,
+) -> AddedVocabulary {
+    let known = added.by_id().values();
+    let tokens: Vec<AddedToken> = known.filter_map(|token| change(token.clone())).collect();
     let mut copied = AddedVocabulary::default();
     copied.add(&tokens, u32::MAX, &|content| added.id(content));
     copied
@@ -277,14 +366,16 @@ struct Differing<'t> {
 /// Compares the tokens of 500 texts in the file with those of the library; returns a note if some
 /// differ, or could not be compared.
 pub(crate) fn verify(tokenizer: &Fast, made: &Tokenizer) -> Option<String> {
-    const FILE: &str = "tokenizer.json";
     match compare(tokenizer, made) {
         Ok(None) => None,
         Ok(Some(found)) => Some(format!("{FILE}: {found}")),
-        Err(error) => {
-            Some(format!("{FILE}: its tokens were not compared with the file's: {error}"))
-        }
+        Err(error) => Some(not_compared(&error)),
     }
+}
+
+/// Returns the note that an error prevents the comparison.
+pub(crate) fn not_compared(error: &Error) -> String {
+    format!("{FILE}: its tokens were not compared with the file's: {error}")
 }
 
 fn compare(tokenizer: &Fast, made: &Tokenizer) -> Result<Option<String>, Error> {
@@ -338,9 +429,9 @@ fn causes(
 ) -> Result<Vec<(String, usize)>, Error> {
     let mut changes = Vec::new();
     for limit in Limit::ALL {
-        let mut changed = Components::of(tokenizer);
-        if let Some(named) = changed.apply(limit) {
-            changes.push((named, changed));
+        let mut components = Components::of(tokenizer);
+        if let Some(named) = components.apply(limit) {
+            changes.push((named, components));
         }
     }
     if changes.len() > 1 {
@@ -352,10 +443,10 @@ fn causes(
     let mut counts: Vec<(String, usize)> = Vec::new();
     let mut left: Vec<&Differing<'_>> = differing.iter().collect();
     for (named, Components { added, normalizer, pre_tokenizer }) in changes {
-        let changed = pipeline.altered(&added, &normalizer, &pre_tokenizer)?;
+        let altered = pipeline.altered(&added, &normalizer, &pre_tokenizer)?;
         let before = left.len();
         let mut failed = None;
-        left.retain(|differing| match changed.encode(differing.text) {
+        left.retain(|differing| match altered.encode(differing.text) {
             Ok(ids) => tokenizer.around(ids) != differing.file,
             Err(error) => {
                 failed = Some(error);

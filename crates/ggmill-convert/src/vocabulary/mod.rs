@@ -32,6 +32,7 @@ pub(crate) use files::{document, json, parse, vocabulary};
 use ggmill_arch::{RankRules, SpacePrefix, VocabularyKind, VocabularySpec};
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::{Error, ErrorKind, Pretrained, Result, SideFiles};
+pub use library::LibraryTokenizer;
 use serde_json::{Value, json};
 pub(crate) use template::builtin_template;
 
@@ -213,13 +214,12 @@ fn follow_library(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Resu
     let notes = request.notes.len();
     let tokenizer = fast::Fast::of(&file, request)?;
     request.notes.truncate(notes);
-    match library::align(&tokenizer, metadata) {
-        Ok(made) if request.verifies => request.notes.extend(library::verify(&tokenizer, &made)),
-        Ok(_) => {}
-        Err(error) if request.verifies => request
-            .notes
-            .push(format!("tokenizer.json: its tokens were not compared with the file's: {error}")),
-        Err(_) => {}
+    let made = library::align(&tokenizer, metadata);
+    if request.verifies {
+        request.notes.extend(match made {
+            Ok(made) => library::verify(&tokenizer, &made),
+            Err(error) => Some(library::not_compared(&error)),
+        });
     }
     Ok(())
 }

@@ -106,18 +106,17 @@ fn by_splitting(tokenizer: &Fast, ignores_merges: bool) -> Result<Option<&'stati
     for name in pre_tokenizer_names() {
         let rules = pre_tokenizer_rules(name).unwrap_or(name);
         let known = tried.iter().find(|(known, _)| *known == rules);
-        let fits = match known {
-            Some(&(_, fits)) => fits,
-            None => {
-                let words = words_by(name).map_err(failed)?;
-                let equal = |(text, expected): (&String, &Vec<usize>)| {
-                    let words = words.words(text);
-                    ends(words.into_iter().map(|(from, to)| to.saturating_sub(from))) == *expected
-                };
-                let fits = texts.iter().zip(&expected).all(equal);
-                tried.push((rules, fits));
-                fits
-            }
+        let fits = if let Some(&(_, fits)) = known {
+            fits
+        } else {
+            let words = words_by(name).map_err(failed)?;
+            let equal = |(text, expected): (&String, &Vec<usize>)| {
+                let words = words.words(text);
+                ends(words.into_iter().map(|(from, to)| to.saturating_sub(from))) == *expected
+            };
+            let fits = texts.iter().zip(&expected).all(equal);
+            tried.push((rules, fits));
+            fits
         };
         if fits {
             names.push(name);
@@ -158,7 +157,9 @@ fn without_prefix_space(pre_tokenizer: &Value) -> Value {
             }
         }
         Value::Array(parts) => {
-            parts.iter_mut().for_each(|part| *part = without_prefix_space(part));
+            for part in parts {
+                *part = without_prefix_space(part);
+            }
         }
         _ => {}
     }

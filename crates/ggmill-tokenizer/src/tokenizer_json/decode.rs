@@ -109,12 +109,11 @@ fn without_byte_tokens(tokens: Vec<String>) -> Vec<String> {
         }
     };
     for token in tokens {
-        match byte_token(&token) {
-            Some(byte) => bytes.push(byte),
-            None => {
-                flush(&mut bytes, &mut found);
-                found.push(token);
-            }
+        if let Some(byte) = byte_token(&token) {
+            bytes.push(byte);
+        } else {
+            flush(&mut bytes, &mut found);
+            found.push(token);
         }
     }
     flush(&mut bytes, &mut found);

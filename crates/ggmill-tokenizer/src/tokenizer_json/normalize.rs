@@ -30,7 +30,7 @@ enum Step {
     Strip { left: bool, right: bool },
     Prepend(String),
     Replace { from: String, to: String },
-    ReplaceMatches { expression: Expression, to: String },
+    ReplaceMatches { expression: Box<Expression>, to: String },
     Nmt,
     Precompiled(CharsMap),
     ByteLevel,
@@ -73,19 +73,19 @@ impl Normalizer {
                 }
                 "Replace" => {
                     let to = content(part).to_owned();
-                    match string_pattern(part)? {
-                        Some(from) => Step::Replace { from: from.to_owned(), to },
-                        None => {
-                            let expression = pattern(part)?;
-                            length = length.saturating_add(expanded_length(&expression));
-                            if length > MAX_EXPRESSIONS {
-                                return Err(unsupported(format!(
-                                    "the regular expressions of normalizer have more than \
-                                     {MAX_EXPRESSIONS} bytes"
-                                )));
-                            }
-                            Step::ReplaceMatches { expression: Expression::new(&expression)?, to }
+                    if let Some(from) = string_pattern(part)? {
+                        Step::Replace { from: from.to_owned(), to }
+                    } else {
+                        let expression = pattern(part)?;
+                        length = length.saturating_add(expanded_length(&expression));
+                        if length > MAX_EXPRESSIONS {
+                            return Err(unsupported(format!(
+                                "the regular expressions of normalizer have more than \
+                                 {MAX_EXPRESSIONS} bytes"
+                            )));
                         }
+                        let expression = Box::new(Expression::new(&expression)?);
+                        Step::ReplaceMatches { expression, to }
                     }
                 }
                 "Nmt" => Step::Nmt,

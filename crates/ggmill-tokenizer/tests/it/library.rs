@@ -13,7 +13,7 @@ use ggmill_tokenizer::tokenizer_json::{
 use serde_json::json;
 
 fn file_of(recorded: &RecordedTokenizer) -> TokenizerJson {
-    serde_json::from_value(recorded.files["tokenizer.json"].clone()).unwrap()
+    serde_json::from_value(recorded.files["tokenizer.json"].clone()).expect("a tokenizer")
 }
 
 fn added_of(file: &TokenizerJson) -> AddedVocabulary {
@@ -24,7 +24,7 @@ fn added_of(file: &TokenizerJson) -> AddedVocabulary {
     let tokens: Vec<AddedToken> =
         file.added_tokens.iter().map(|listed| listed.token.clone()).collect();
     let mut added = AddedVocabulary::default();
-    added.add(&tokens, u32::try_from(file.model.vocab.tokens.len()).unwrap(), &model_id);
+    added.add(&tokens, u32::try_from(file.model.vocab.tokens.len()).expect("a count"), &model_id);
     added
 }
 
@@ -39,12 +39,10 @@ fn tokens_and_texts_equal_the_library() {
             .unwrap_or_else(|error| panic!("{}: {error}", case.name));
         let texts = verification_texts(added.by_id());
         assert_eq!(texts.len(), case.ids.len());
-        let token = |id: u32| match pipeline.added_text(id) {
-            Some(text) => text.to_owned(),
-            None => {
-                let tokens = &file.model.vocab.tokens;
-                tokens.iter().find(|(_, known)| *known == id).unwrap().0.clone()
-            }
+        let token = |id: u32| {
+            let mut tokens = file.model.vocab.tokens.iter();
+            let own = || tokens.find(|(_, known)| *known == id).map(|(text, _)| text.clone());
+            pipeline.added_text(id).map(str::to_owned).or_else(own).unwrap_or_default()
         };
         let mut differences = Vec::new();
         for (number, text) in texts.iter().enumerate() {
