@@ -68,7 +68,7 @@ pub(crate) struct Class {
     overrides_normalizer: bool,
     /// The kinds of special tokens that the checkpoint specifies.
     own: Vec<&'static str>,
-    /// Whether the checkpoint specifies `add_bos_token` and `add_eos_token`.
+    /// `true` for `add_bos_token` and `add_eos_token` if the checkpoint specifies them.
     own_flags: [bool; 2],
 }
 
@@ -119,7 +119,7 @@ impl Class {
         self.value(name).and_then(Value::as_bool).unwrap_or_default()
     }
 
-    /// Returns whether the class adds BOS and EOS, if it does so by flags. Every class of version 5 of
+    /// Returns the flags by which the class adds BOS and EOS; `None` if it does not use flags. Every class of version 5 of
     /// the library does if the configuration has one of the flags; otherwise, the post-processor of
     /// the file counts.
     pub(crate) fn around(&self) -> Option<(bool, bool)> {

@@ -151,7 +151,7 @@ fn read(
 
 /// Returns the score of each token that a merge makes: the negated rank of its first merge. llama.cpp
 /// merges the pair of adjacent symbols whose concatenation has the highest score, so it applies the
-/// merges in their order.
+/// merges by rank.
 fn scores(file: &TokenizerJson) -> HashMap<String, f32> {
     let mut scores = HashMap::new();
     for (rank, merge) in file.model.merges().iter().enumerate() {

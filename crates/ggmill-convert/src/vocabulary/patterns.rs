@@ -36,10 +36,12 @@ pub(crate) fn of_name(name: &str) -> Option<&'static [String]> {
     (!group.patterns.iter().any(|pattern| pattern.contains(OWN))).then_some(&*group.patterns)
 }
 
-/// What llama.cpp does by the name of a pre-tokenizer, because a file has no key for it.
+/// Facts about pre-tokenizers by name: flags for which a file has no key, and preferences.
 #[derive(Debug, Default, Deserialize)]
 struct Flags {
     ignore_merges: Vec<String>,
+    /// The most common names, the first of which is used where several have the same rules.
+    preferred: Vec<String>,
 }
 
 static FLAGS: LazyLock<Flags> = LazyLock::new(|| {
@@ -49,6 +51,12 @@ static FLAGS: LazyLock<Flags> = LazyLock::new(|| {
 /// Returns `true` if a word that is a token is not merged with this pre-tokenizer.
 pub(crate) fn ignores_merges(name: &str) -> bool {
     FLAGS.ignore_merges.iter().any(|known| known == name)
+}
+
+/// Returns the place of a pre-tokenizer among those with the same rules; the lowest is preferred.
+pub(crate) fn preference(name: &str) -> usize {
+    let preferred = &FLAGS.preferred;
+    preferred.iter().position(|known| known == name).unwrap_or(preferred.len())
 }
 
 /// Returns the names of the pre-tokenizers with the same regular expressions.

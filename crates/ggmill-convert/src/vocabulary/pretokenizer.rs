@@ -76,10 +76,6 @@ pub(crate) fn name(request: &mut Request<'_>, tokenizer: &Fast) -> Result<String
     Err(Error::new(ErrorKind::PreTokenizer, message).about("tokenizer.json"))
 }
 
-/// Names of pre-tokenizers whose rules other names share, the most common first.
-const PREFERRED: [&str; 8] =
-    ["gpt-2", "llama-bpe", "qwen2", "starcoder", "gpt-4o", "dbrx", "tekken", "deepseek-v3"];
-
 /// Returns the name of a pre-tokenizer that splits 500 texts as the library does, or that has the same
 /// regular expressions, preferably one with the same treatment of words that are tokens. Returns
 /// `None` if there is none, or if the vocabulary is not byte-level.
@@ -126,10 +122,8 @@ fn by_splitting(tokenizer: &Fast, ignores_merges: bool) -> Result<Option<&'stati
         // llama.cpp's expressions are not exactly those of the library.
         names.extend(patterns::equal(tokenizer.pre_tokenizer()).iter().map(String::as_str));
     }
-    let place = |name: &str| PREFERRED.iter().position(|known| *known == name);
     Ok(names.into_iter().min_by_key(|name| {
-        let differs = patterns::ignores_merges(name) != ignores_merges;
-        (differs, place(name).unwrap_or(PREFERRED.len()))
+        (patterns::ignores_merges(name) != ignores_merges, patterns::preference(name))
     }))
 }
 
@@ -170,7 +164,6 @@ fn without_prefix_space(pre_tokenizer: &Value) -> Value {
 fn words_by(name: &str) -> Result<Tokenizer, ggmill_tokenizer::Error> {
     let tokens: Vec<String> = (0..=u8::MAX).map(|byte| to_byte_level(&[byte])).collect();
     let mut metadata = MetadataBuf::new();
-    metadata.set(keys::GENERAL_ARCHITECTURE, "gpt2");
     metadata.set(keys::TOKENIZER_MODEL, BYTE_LEVEL);
     metadata.set(keys::TOKENIZER_PRE, name);
     metadata.set(keys::TOKENIZER_TOKENS, &tokens);
