@@ -13,6 +13,8 @@ A case with `vocabulary` has the `[vocabulary]` of a description beside: there, 
 The tokenizers with the names of pre-tokenizers are sparse: of the vocabularies in LLAMA_CPP/models they have what the check text of the pre-tokenizer needs,
 under the same IDs, so that the reference knows their hash. Added tokens are among the model's tokens, or they would be given IDs that others have.
 
+A case with `ours` is converted differently on purpose: it has our hash and keys, and the reason. They are kept when the case is recorded again.
+
 A case with `pre` has a tokenizer whose hash the reference does not know. It was converted with that hash as the name of its pre-tokenizer.
 """
 
@@ -325,6 +327,8 @@ def main(names):
         finally:
             conversion.base.TextModel.get_vocab_base_pre = known
         case = dict(sha256=digest, keys=keys) | (dict(pre=pre) if hashed else {}) | (dict(vocabulary=vocabulary) if vocabulary is not None else {}) | dict(files=files)
+        known = json.loads((OUT / f"{name}.json").read_text(encoding="utf-8")) if (OUT / f"{name}.json").exists() else {}
+        case = ({"ours": known["ours"]} if "ours" in known else {}) | case
         (OUT / f"{name}.json").write_text(json.dumps(case, ensure_ascii=False, indent=None, separators=(", ", ": ")) + "\n", encoding="utf-8")
         print(f"{name}: {len(keys)} keys, {digest}")
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
 use ggmill::Hint;
+use ggmill::convert::LibraryTokenizer;
 use ggmill_inspect::{FileKind, SNIFFED, sniff};
 use ggmill_io::RandomAccess;
 use ggmill_tokenizer::{LoadOptions, Tokenizer};
@@ -108,6 +109,14 @@ pub(crate) fn open_tokenizer(
         console.tell(note);
     }
     Ok(tokenizer)
+}
+
+/// Opens a `tokenizer.json` as the library reads it; `None` for another model or tokenizer.
+pub(crate) fn open_library_tokenizer(path: &Path) -> Result<Option<LibraryTokenizer>, Failure> {
+    if path.as_os_str() == "-" {
+        return Ok(None);
+    }
+    Ok(remote::options(path)?.open_library_tokenizer(path)?)
 }
 
 /// Fails if `output` could not be written: it is one of the inputs or not a regular file, its

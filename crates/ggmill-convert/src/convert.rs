@@ -28,6 +28,7 @@ pub(crate) const FALLBACK: GgmlType = GgmlType::F16;
 /// The options of a conversion.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "independent options")]
 pub struct ConvertOptions {
     /// The type of most tensors: F32, F16, BF16 or Q8_0. A recipe in one of the float types can be
     /// quantized to any other type in the same pass (`ggmill_quantize::quantize_recipe`).
@@ -45,6 +46,8 @@ pub struct ConvertOptions {
     /// value, so the file computes something else. It lists them under
     /// [`ASSUMED_SETTINGS_KEY`].
     pub assume_defaults: bool,
+    /// Does not compare the tokens of the written vocabulary with those of `tokenizer.json`.
+    pub no_verify: bool,
     /// Overrides of the metadata in the checkpoint.
     pub metadata: Option<MetadataOverride>,
     /// Rules for converting the target model's vocabulary, for a draft model whose description has
@@ -65,6 +68,7 @@ impl ConvertOptions {
             pre: None,
             vocab_only: false,
             assume_defaults: false,
+            no_verify: false,
             metadata: None,
             target_vocabulary: None,
         }
@@ -316,7 +320,7 @@ fn write_vocabulary(
             return Err(Error::new(ErrorKind::Vocabulary, message));
         }
         let pre = options.pre.as_deref();
-        let notes = vocabulary::write(checkpoint, spec, pre, metadata)
+        let notes = vocabulary::write(checkpoint, spec, pre, !options.no_verify, metadata)
             .map_err(vocabulary::as_vocabulary_error)?;
         if let Some(draft) = draft {
             draft.write_keys(VocabularyKind::Target, metadata);

@@ -22,4 +22,4 @@ pub use general::MetadataOverride;
 pub use legacy::{LegacyOptions, convert_legacy};
 pub use lora::convert_lora;
 pub use target::WithTarget;
-pub use vocabulary::{TokenizerFiles, convert_tokenizer, has_tokenizer};
+pub use vocabulary::{LibraryTokenizer, TokenizerFiles, convert_tokenizer, has_tokenizer};

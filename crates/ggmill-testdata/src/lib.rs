@@ -6,6 +6,7 @@
 //!   but valid feature.
 //! - [`real`] and [`shared`] return the paths of real files, [`expected`] of the results of other programs
 //!   for them.
+//! - [`tokenizers`] has tokenizers of every kind, with the token IDs of the `tokenizers` library.
 //! - [`server`] serves files over HTTP, with faults if requested.
 //!
 //! Tests of every crate use it. It is not published.
@@ -15,6 +16,7 @@ pub mod corpus;
 pub mod legacy;
 pub mod models;
 pub mod server;
+pub mod tokenizers;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -116,6 +116,17 @@ impl CharsMap {
     /// replacement. Takes a step for each byte that is compared, and several for each byte of the
     /// replacement.
     pub(crate) fn longest(&self, bytes: &[u8], budget: &mut Work) -> Option<(usize, &[u8])> {
+        self.prefix(bytes, false, budget)
+    }
+
+    /// Returns the replacement of the shortest prefix of the bytes that has one, which the
+    /// `tokenizers` library uses.
+    #[cfg(feature = "tokenizer-json")]
+    pub(crate) fn shortest(&self, bytes: &[u8], budget: &mut Work) -> Option<&[u8]> {
+        self.prefix(bytes, true, budget).map(|(_, replacement)| replacement)
+    }
+
+    fn prefix(&self, bytes: &[u8], is_shortest: bool, budget: &mut Work) -> Option<(usize, &[u8])> {
         let mut node = self.root();
         let mut found = None;
         for (place, &byte) in bytes.iter().enumerate() {
@@ -131,6 +142,9 @@ impl CharsMap {
             if unit >> 8 & 1 == 1 {
                 let value = self.units.get(node as usize)? & !(1 << 31);
                 found = Some((place + 1, value as usize));
+                if is_shortest {
+                    break;
+                }
             }
         }
         let (length, start) = found?;

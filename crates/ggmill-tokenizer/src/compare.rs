@@ -1,6 +1,7 @@
 //! Comparing two tokenizers on a text, and finding the pre-tokenizer for which they agree.
 
 use std::fmt;
+use std::ops::Range;
 
 use ggmill_core::Metadata;
 
@@ -115,6 +116,49 @@ pub fn compare(
 /// Returns the start of a token, or the end of the text.
 fn place(pieces: &[Piece], number: usize, end: usize) -> usize {
     pieces.get(number).map_or(end, |piece| piece.start)
+}
+
+/// A part of a text whose token IDs differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IdDifference {
+    /// The differing tokens of the first list.
+    pub left: Range<usize>,
+    /// The differing tokens of the second list.
+    pub right: Range<usize>,
+}
+
+/// Returns the parts in which two lists of token IDs differ. After a difference, both are the same
+/// again where two IDs in a row are equal, at most 64 tokens later; the rest is one difference if
+/// there is no such place.
+///
+/// ```
+/// let found = ggmill_tokenizer::compare_ids(&[1, 2, 3, 4], &[1, 9, 8, 3, 4]);
+/// assert_eq!((found[0].left.clone(), found[0].right.clone()), (1..2, 1..3));
+/// ```
+pub fn compare_ids(left: &[u32], right: &[u32]) -> Vec<IdDifference> {
+    const NEAR: usize = 64;
+    let (mut a, mut b) = (0, 0);
+    let mut found = Vec::new();
+    let meets = |a: usize, b: usize| {
+        let next = |ids: &[u32], from: usize| [ids.get(from).copied(), ids.get(from + 1).copied()];
+        next(left, a) == next(right, b)
+    };
+    while a < left.len() || b < right.len() {
+        if left.get(a).is_some() && left.get(a) == right.get(b) {
+            (a, b) = (a + 1, b + 1);
+            continue;
+        }
+        let near =
+            (1..=2 * NEAR).flat_map(|sum| (0..=sum).map(move |of_left| (of_left, sum - of_left)));
+        let mut near = near.map(|(of_left, of_right)| (a + of_left, b + of_right));
+        let end = near
+            .find(|&(x, y)| x <= left.len() && y <= right.len() && meets(x, y))
+            .unwrap_or((left.len(), right.len()));
+        found.push(IdDifference { left: a..end.0, right: b..end.1 });
+        (a, b) = end;
+    }
+    found
 }
 
 /// A difference between two vocabularies that explains different tokens.

@@ -10,6 +10,8 @@ mod error;
 mod examination;
 mod explain;
 mod models;
+#[cfg(feature = "tokenizer-json")]
+mod normalization;
 mod occurrences;
 mod pre;
 mod special;
@@ -23,8 +25,8 @@ mod vocabulary;
 mod word_cache;
 mod work;
 
-pub use compare::{Advice, Comparison, Difference, Fit, Fitting, Reason};
-pub use compare::{compare, fitting_pre_tokenizers};
+pub use compare::{Advice, Comparison, Difference, Fit, Fitting, IdDifference, Reason};
+pub use compare::{compare, compare_ids, fitting_pre_tokenizers};
 pub use decode::{DecodeOptions, Decoder};
 pub use error::{Error, ErrorKind};
 pub use examination::{IdleMerge, TokenFit, VocabularyFit};

@@ -134,7 +134,7 @@ impl Trie {
     }
 
     /// Returns the length and value of the longest text that is a prefix of the bytes.
-    #[cfg(any(test, feature = "tokenizer-json"))]
+    #[cfg(test)]
     pub(crate) fn longest(&self, bytes: &[u8]) -> Option<(usize, u32)> {
         self.walk(bytes, |_| {})
     }
@@ -152,6 +152,21 @@ impl Trie {
             }
         }
         found
+    }
+
+    /// Calls `found` with the length and value of each text that is a prefix of the bytes, the
+    /// shortest first. Returns the number of compared bytes.
+    #[cfg(feature = "tokenizer-json")]
+    pub(crate) fn prefixes(&self, bytes: &[u8], mut found: impl FnMut(usize, u32)) -> usize {
+        let mut node = ROOT;
+        for (place, &byte) in bytes.iter().enumerate() {
+            let Some(next) = self.step(node, byte) else { return place };
+            node = next;
+            if let Some(value) = self.value(node) {
+                found(place + 1, value);
+            }
+        }
+        bytes.len()
     }
 
     /// Returns the length of the longest prefix of the bytes that is a prefix of a text.

@@ -139,6 +139,10 @@ pub(crate) struct Args {
     /// Skip the check before writing
     #[arg(long)]
     no_check: bool,
+    /// Do not compare the tokens of the vocabulary with those of tokenizer.json. By default, a note says
+    /// how many of 500 texts have other tokens, and why
+    #[arg(long, conflicts_with_all = ["no_vocab", "mmproj"])]
+    no_verify: bool,
     /// After writing, run the model and compare its outputs. `auto` compares with the checkpoint:
     /// with its conversion to F32, which is not written, and with what the transformers library
     /// computes, if the Python interpreter (GGMILL_PYTHON, or python3) has it. LOGITS is a GGUF
@@ -215,6 +219,7 @@ fn convert(args: Args, builder: Convert<'_>, console: Console) -> Result<Status,
         .overwrite(args.force)
         .no_vocab(args.no_vocab)
         .assume_defaults(args.assume_defaults)
+        .no_verify(args.no_verify)
         .vocab_only(args.vocab_only)
         .mmproj(args.mmproj)
         .with_graph(args.with_graph)
@@ -325,6 +330,7 @@ fn restore_request(args: Args) -> Result<RestoreRequest, Failure> {
         (args.mmproj, "--mmproj"),
         (args.with_graph, "--with-graph"),
         (args.assume_defaults, "--assume-defaults"),
+        (args.no_verify, "--no-verify"),
         (args.base.is_some(), "--base"),
         (args.target.is_some(), "--target"),
         (args.target_size.is_some(), "--target-size"),

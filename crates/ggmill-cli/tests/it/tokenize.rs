@@ -243,7 +243,7 @@ fn vocabularies_are_compared() {
     assert_eq!(ggmill(directory.path(), &same).code, 0);
 }
 
-/// The vocabulary of [`model`] as tokenizer.json, with a pre-tokenizer that is not recognized.
+/// The vocabulary of [`model`] as tokenizer.json.
 const TOKENIZER_JSON: &str = r#"{"added_tokens": [{"id": 5, "content": "<end>", "special": true,
     "single_word": false, "lstrip": false, "rstrip": false, "normalized": false}],
     "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
@@ -252,18 +252,45 @@ const TOKENIZER_JSON: &str = r#"{"added_tokens": [{"id": 5, "content": "<end>", 
 
 #[test]
 fn a_tokenizer_is_loaded_from_tokenizer_json() {
-    let directory = directory().with("tokenizer.json", TOKENIZER_JSON);
+    let pairs = r#"{"type": "Sequence", "pretokenizers": [{"type": "FixedLength", "length": 2},
+        {"type": "ByteLevel", "#;
+    let unknown = TOKENIZER_JSON.replace(r#"{"type": "ByteLevel", "#, pairs);
+    let unknown = unknown.replace(r#""use_regex": true}"#, r#""use_regex": true}]}"#);
+    let directory =
+        directory().with("tokenizer.json", TOKENIZER_JSON).with("unknown.json", &unknown);
     let run = |arguments: &[&str]| ggmill(directory.path(), arguments);
     let found = run(&["tokenize", "tokenizer.json", "ab 11<end>", "--pre", "gpt-2", "--ids"]);
     assert_eq!((found.code, &*found.stdout), (0, "[3, 6, 4, 5]\n"), "{}", found.stderr);
-    // Its pre-tokenizer is not recognized.
-    let found = run(&["tokenize", "tokenizer.json", "ab"]);
+    // The pre-tokenizer is recognized by how it splits texts, unless it is unknown.
+    let found = run(&["tokenize", "tokenizer.json", "ab", "--ids"]);
+    assert_eq!((found.code, &*found.stdout), (0, "[3]\n"), "{}", found.stderr);
+    assert!(found.stderr.contains("gpt-2 was used"), "{}", found.stderr);
+    let found = run(&["tokenize", "unknown.json", "ab"]);
     assert_eq!(found.code, 2, "{}", found.stdout);
     assert!(found.stderr.contains("hint: --pre NAME"), "{}", found.stderr);
     let found =
         run(&["tokenize", "tokenizer.json", "ab 11", "--pre", "qwen2", "--compare", "a.gguf"]);
     assert_eq!(found.code, 1, "{}", found.stderr);
     assert!(found.stdout.contains("different words: qwen2 and gpt-2"), "{}", found.stdout);
+}
+
+/// The library's tokens are those of the whole pipeline, which no vocabulary expresses.
+#[test]
+fn tokens_are_compared_with_the_library() {
+    let file =
+        TOKENIZER_JSON.replace("\"model\"", "\"normalizer\": {\"type\": \"Lowercase\"}, \"model\"");
+    let directory = directory().with("tokenizer.json", TOKENIZER_JSON).with("lower.json", &file);
+    let run = |text: &str, other: &str| {
+        let arguments = ["tokenize", "tokenizer.json", text, "--pre", "gpt-2", "--compare", other];
+        ggmill(directory.path(), &arguments)
+    };
+    let found = run("ab 11<end>", "tokenizer.json");
+    assert_eq!(found.code, 0, "{}{}", found.stdout, found.stderr);
+    assert!(found.stdout.contains("the tokens are identical"), "{}", found.stdout);
+    let found = run("ab AB", "lower.json");
+    assert_eq!(found.code, 1, "{}", found.stderr);
+    assert!(found.stdout.contains("the normalizer Lowercase"), "{}", found.stdout);
+    assert!(found.stdout.contains("\"ab\" (3)"), "{}", found.stdout);
 }
 
 #[test]

@@ -8,11 +8,11 @@ use std::sync::LazyLock;
 
 use ggmill_core::{Metadata, RawStr, Value, keys};
 use ggmill_pipeline::{Error, ErrorKind, Result};
+use ggmill_tokenizer::tokenizer_json::encode_base64;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
 use super::write::pretty;
-use crate::vocabulary::base64::encode_base64;
 use crate::vocabulary::patterns;
 use crate::vocabulary::tokens::{
     BYTE_LEVEL, MAX_TOKENS, SENTENCEPIECE, TokenType, UNIGRAM, WORD_PIECE,

@@ -29,6 +29,10 @@ const BY_FLAGS: [&str; 5] = [
     "GPTNeoXTokenizerFast",
 ];
 
+/// The class of tokenizers that are defined by `tokenizer.json`, in version 5 of the library, and in
+/// earlier versions.
+const GENERIC: [&str; 2] = ["TokenizersBackendFast", "PreTrainedTokenizerFast"];
+
 /// A special token: its text, and its flags if the configuration has them.
 #[derive(Clone, Debug)]
 pub(crate) struct SpecialToken {
@@ -64,6 +68,8 @@ pub(crate) struct Class {
     overrides_normalizer: bool,
     /// The kinds of special tokens that the checkpoint specifies.
     own: Vec<&'static str>,
+    /// `true` for `add_bos_token` and `add_eos_token` if the checkpoint specifies them.
+    own_flags: [bool; 2],
 }
 
 impl Class {
@@ -80,9 +86,10 @@ impl Class {
         let has =
             |kind: &str| config.contains_key(kind) || map.is_some_and(|map| map.contains_key(kind));
         let own = TOKENS.into_iter().filter(|kind| has(kind)).collect();
+        let own_flags = ["add_bos_token", "add_eos_token"].map(|flag| config.contains_key(flag));
         values.extend(config);
         values.extend(map.cloned().unwrap_or_default());
-        Self { name, config: values, overrides_normalizer, own }
+        Self { name, config: values, overrides_normalizer, own, own_flags }
     }
 
     /// Returns the name with the suffix `Fast`; `None` if no file specifies it.
@@ -93,8 +100,14 @@ impl Class {
     /// Returns `true` if the library has a class of this name.
     pub(crate) fn is_known(&self) -> bool {
         self.name.as_ref().is_some_and(|name| {
-            FACTS.get("classes").and_then(|classes| classes.get(name)).is_some()
+            GENERIC.contains(&&**name)
+                || FACTS.get("classes").and_then(|classes| classes.get(name)).is_some()
         })
+    }
+
+    /// Returns `true` if version 5 of the library saved the configuration.
+    fn is_of_version_5(&self) -> bool {
+        self.config.contains_key("backend") || self.name.as_deref() == Some(GENERIC[0])
     }
 
     /// Returns a value of the configuration, or the default of the class.
@@ -106,9 +119,17 @@ impl Class {
         self.value(name).and_then(Value::as_bool).unwrap_or_default()
     }
 
-    /// Returns whether the class adds BOS and EOS, if it does so by flags.
+    /// Returns the flags by which the class adds BOS and EOS; `None` if it does not use flags. Every class of version 5 of
+    /// the library does if the configuration has one of the flags; otherwise, the post-processor of
+    /// the file counts.
     pub(crate) fn around(&self) -> Option<(bool, bool)> {
         let name = self.name.as_deref()?;
+        if self.is_of_version_5() {
+            let is_set = self.own_flags.iter().any(|is_set| *is_set);
+            let flags = ["add_bos_token", "add_eos_token"].map(|flag| self.flag(flag));
+            let [bos, eos] = [0, 1].map(|place| self.own_flags[place] && flags[place]);
+            return is_set.then_some((bos, eos));
+        }
         BY_FLAGS.contains(&name).then(|| (self.flag("add_bos_token"), self.flag("add_eos_token")))
     }
 
@@ -138,10 +159,12 @@ impl Class {
     }
 
     /// Returns the pre-tokenizer of the file, with `add_prefix_space` replaced by that of the
-    /// configuration. A sequence is not changed.
+    /// configuration, as versions of the library before 5 do. A sequence is not changed.
     pub(crate) fn pre_tokenizer(&self, of_file: &Value) -> Value {
         let mut changed = of_file.clone();
-        if let Some(known) = changed.get_mut("add_prefix_space") {
+        if !self.is_of_version_5()
+            && let Some(known) = changed.get_mut("add_prefix_space")
+        {
             *known = self.flag("add_prefix_space").into();
         }
         changed
@@ -163,6 +186,7 @@ impl Class {
             of_file.get(name).is_some_and(|of_file| of_file != value)
         };
         if self.overrides_normalizer
+            && !self.is_of_version_5()
             && values.iter().any(differs)
             && let Some(state) = changed.as_object_mut()
         {
@@ -181,11 +205,14 @@ impl Class {
     pub(crate) fn special_tokens(&self) -> Vec<SpecialToken> {
         let more = self.value("additional_special_tokens").and_then(Value::as_array);
         let own = self.value("extra_special_tokens").and_then(Value::as_object);
+        // Version 5 of the library lists them.
+        let listed = self.value("extra_special_tokens").and_then(Value::as_array);
         let tokens = TOKENS
             .into_iter()
             .filter_map(|kind| self.token(kind))
             .chain(more.into_iter().flatten().filter_map(special))
-            .chain(own.into_iter().flat_map(|own| own.values()).filter_map(special));
+            .chain(own.into_iter().flat_map(|own| own.values()).filter_map(special))
+            .chain(listed.into_iter().flatten().filter_map(special));
         let mut seen = BTreeSet::new();
         tokens.filter(|token| seen.insert(token.content.clone())).collect()
     }

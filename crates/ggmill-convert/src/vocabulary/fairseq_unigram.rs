@@ -9,14 +9,13 @@ use ggmill_core::MetadataBuf;
 use ggmill_pipeline::Result;
 use serde_json::Value;
 
-use super::base64::decode_base64;
 use super::fast::Fast;
 use super::files::{self, fault};
 use super::model_proto::{Algorithm, ModelProto};
 use super::request::Request;
 use super::sentencepiece::{self, Normalizer, write_tokens};
 use super::tokens::{TokenType, Tokens};
-use ggmill_tokenizer::tokenizer_json::ModelKind;
+use ggmill_tokenizer::tokenizer_json::{ModelKind, byte_token, decode_base64};
 
 const MODEL: &str = "sentencepiece.bpe.model";
 const FILE: &str = "tokenizer.json";
@@ -70,37 +69,46 @@ fn of_model(request: &mut Request<'_>, bytes: &[u8]) -> Result<(Tokens, Normaliz
     Ok((tokens, Normalizer::of_model(model)))
 }
 
+/// Adds the keys of a unigram vocabulary in `tokenizer.json`; returns `false` if the checkpoint has
+/// none.
+pub(crate) fn write_any(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
+    let Some((mut tokens, normalizer)) = of_tokenizer(request)? else { return Ok(false) };
+    write_tokens(request, &mut tokens, &normalizer, false, metadata)?;
+    Ok(true)
+}
+
 fn of_tokenizer(request: &mut Request<'_>) -> Result<Option<(Tokens, Normalizer)>> {
     let Some(file) = request.tokenizer_of(ModelKind::Unigram)? else { return Ok(None) };
     let tokenizer = Fast::of(&file, request)?;
     let scored = &file.model.vocab;
-    let size = request.size().unwrap_or_default().max(scored.tokens.len() as u64);
-    let mut tokens = Tokens::placeholders(size, UNUSED_SCORE)?;
     let by_id = tokenizer.vocabulary()?;
     let added = tokenizer.added();
+    let last = by_id.last_key_value().map_or(0, |(&last, _)| u64::from(last).saturating_add(1));
+    let size = request.size().unwrap_or_default().max(last);
+    let mut tokens = Tokens::placeholders(size, UNUSED_SCORE)?;
     let special: BTreeSet<String> = tokenizer.special().into_iter().collect();
     let unknown = request.tokenizer_config.as_ref().and_then(|config| config.get("unk_token"));
     let unknown = unknown
         .and_then(Value::as_str)
         .and_then(|token| added.iter().find(|(_, known)| known.content == token))
         .map_or_else(|| file.model.unk_id.unwrap_or(3), |(id, _)| *id);
-    for (id, score) in (0u32..).zip(&scored.scores) {
-        let Some(text) = by_id.get(&id) else { continue };
+    for (&id, &text) in &by_id {
+        let is_special = added.get(&id).is_some_and(|token| token.special);
         let token_type = if id == unknown {
             TokenType::Unknown
-        } else if special.contains(*text) {
+        } else if special.contains(text) || is_special {
             TokenType::Control
         } else if added.contains_key(&id) {
             TokenType::UserDefined
+        } else if file.model.byte_fallback == Some(true) && byte_token(text).is_some() {
+            TokenType::Byte
         } else {
             TokenType::Normal
         };
-        tokens.set(
-            usize::try_from(id).unwrap_or(usize::MAX),
-            (*text).to_owned(),
-            *score,
-            token_type,
-        );
+        let place = usize::try_from(id).unwrap_or(usize::MAX);
+        #[expect(clippy::cast_possible_truncation, reason = "GGUF stores scores as f32")]
+        let score = scored.scores.get(place).map_or(0.0, |&score| score as f32);
+        tokens.set(place, text.to_owned(), score, token_type);
     }
     let normalizer = Normalizer {
         add_prefix: tokenizer.class().flag("add_prefix_space"),

@@ -30,14 +30,7 @@ pub(crate) struct Fast {
 }
 
 impl Fast {
-    /// Loads `tokenizer.json` and the additions of `tokenizer_config.json`. Returns `None` if the
-    /// former does not exist.
-    pub(crate) fn load(request: &mut Request<'_>) -> Result<Option<Self>> {
-        let Some(file) = request.tokenizer()? else { return Ok(None) };
-        Self::of(&file, request).map(Some)
-    }
-
-    /// Loads a `tokenizer.json` that was already read.
+    /// Loads a `tokenizer.json` that was already read, and the additions of `tokenizer_config.json`.
     pub(crate) fn of(file: &Rc<TokenizerJson>, request: &mut Request<'_>) -> Result<Self> {
         Self::build(file, request, false)
     }
@@ -202,26 +195,67 @@ impl Fast {
         &self.file.pre_tokenizer
     }
 
-    /// Returns the token IDs of a text with the special tokens before and after it.
-    pub(crate) fn encode(&self, text: &str) -> Result<Vec<u32>> {
-        let ids = self.ids(text).map_err(|error| fault(FILE, error.to_string()))?;
+    /// Returns the file as it was read.
+    pub(crate) fn file(&self) -> &TokenizerJson {
+        &self.file
+    }
+
+    /// Returns the added tokens with their flags.
+    pub(crate) fn added_vocabulary(&self) -> &AddedVocabulary {
+        &self.added
+    }
+
+    /// Returns the normalizer and the pre-tokenizer as the class of the tokenizer applies them.
+    pub(crate) fn components(&self) -> [Value; 2] {
+        [
+            self.class.normalizer(&self.file.normalizer),
+            self.class.pre_tokenizer(&self.file.pre_tokenizer),
+        ]
+    }
+
+    /// Returns the pipeline that encodes texts without the special tokens before and after them.
+    pub(crate) fn pipeline(&self) -> Result<Pipeline<'_>> {
+        let [normalizer, pre_tokenizer] = self.components();
+        Pipeline::new(&self.file.model, &self.added, &normalizer, &pre_tokenizer)
+            .map_err(|error| fault(FILE, error.to_string()))
+    }
+
+    /// Returns the token IDs of a text with the special tokens that the library adds before and after
+    /// it.
+    pub(crate) fn around(&self, ids: Vec<u32>) -> Vec<u32> {
         let Some((bos, eos)) = self.class.around() else {
-            return Ok(post_process(&self.file.post_processor, ids));
+            return post_process(&self.file.post_processor, ids);
         };
-        let id = |kind: &'static str| {
+        let [first, last] = self.bos_and_eos();
+        first.filter(|_| bos).into_iter().chain(ids).chain(last.filter(|_| eos)).collect()
+    }
+
+    /// Returns the IDs of the BOS and the EOS token that the configuration names.
+    fn bos_and_eos(&self) -> [Option<u32>; 2] {
+        ["bos_token", "eos_token"].map(|kind| {
             let token = self.class.token(kind)?.content;
             let own = || self.file.model.vocab.tokens.iter().find(|(own, _)| *own == token);
             self.added.id(&token).or_else(|| own().map(|(_, id)| *id))
-        };
-        let bos = id("bos_token").filter(|_| bos);
-        let eos = id("eos_token").filter(|_| eos);
-        Ok(bos.into_iter().chain(ids).chain(eos).collect())
+        })
     }
 
-    fn ids(&self, text: &str) -> Result<Vec<u32>, ggmill_tokenizer::Error> {
-        let normalizer = self.class.normalizer(&self.file.normalizer);
-        let pre_tokenizer = self.class.pre_tokenizer(&self.file.pre_tokenizer);
-        Pipeline::new(&self.file.model, &self.added, &normalizer, &pre_tokenizer)?.encode(text)
+    /// Returns the token IDs of a text, first with the special tokens that the library adds, then with
+    /// those of other settings: none, BOS, EOS, and both.
+    pub(crate) fn encode_variants(&self, text: &str) -> Result<Vec<Vec<u32>>> {
+        let ids = self.pipeline()?.encode(text).map_err(|error| fault(FILE, error.to_string()))?;
+        let [bos, eos] = self.bos_and_eos();
+        let with = |bos: Option<u32>, eos: Option<u32>| -> Vec<u32> {
+            bos.into_iter().chain(ids.iter().copied()).chain(eos).collect()
+        };
+        let processed = post_process(&self.file.post_processor, ids.clone());
+        Ok(vec![
+            self.around(ids.clone()),
+            processed,
+            with(None, None),
+            with(bos, None),
+            with(None, eos),
+            with(bos, eos),
+        ])
     }
 
     /// Returns the decoded text of an added token.

@@ -3,7 +3,6 @@
 //! The keys and their order are those of the reference converter (llama.cpp, `conversion/base.py`,
 //! and `vocab.py` of `gguf` 0.19.0).
 
-pub(crate) mod base64;
 mod bpe;
 mod builtin;
 mod byte_pairs;
@@ -11,6 +10,7 @@ pub(crate) mod class;
 mod fairseq_unigram;
 mod fast;
 mod files;
+mod library;
 mod llama_hf;
 mod model_proto;
 pub(crate) mod patterns;
@@ -32,6 +32,7 @@ pub(crate) use files::{document, json, parse, vocabulary};
 use ggmill_arch::{RankRules, SpacePrefix, VocabularyKind, VocabularySpec};
 use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::{Error, ErrorKind, Pretrained, Result, SideFiles};
+pub use library::LibraryTokenizer;
 use serde_json::{Value, json};
 pub(crate) use template::builtin_template;
 
@@ -61,11 +62,13 @@ pub(crate) fn as_vocabulary_error(error: Error) -> Error {
 }
 
 /// Adds the keys of a checkpoint's vocabulary; returns notes. Fails if no vocabulary kind of the
-/// architecture can be created from the checkpoint's files, or if the files contradict each other.
+/// architecture can be created from the checkpoint's files, or if the files contradict each other. If `verifies`, the tokens of
+/// 500 texts are compared with those of `tokenizer.json`.
 pub(crate) fn write(
     checkpoint: &dyn Pretrained,
     spec: Option<&VocabularySpec>,
     pre: Option<&str>,
+    verifies: bool,
     metadata: &mut MetadataBuf,
 ) -> Result<Vec<String>> {
     let spec = spec.ok_or_else(|| {
@@ -75,37 +78,38 @@ pub(crate) fn write(
              [vocabulary] section",
         )
     })?;
-    write_kinds(checkpoint.side_files(), checkpoint.config(), spec, pre, metadata)
+    let mut request = Request::new(checkpoint.side_files(), checkpoint.config(), spec, pre)?;
+    request.verifies = verifies;
+    write_kinds(request, metadata)
 }
 
-/// Adds the keys of the first kind that can be created from the files.
-fn write_kinds(
-    files: &dyn SideFiles,
-    config: &Value,
-    spec: &VocabularySpec,
-    pre: Option<&str>,
-    metadata: &mut MetadataBuf,
-) -> Result<Vec<String>> {
-    let mut request = Request::new(files, config, spec, pre)?;
-    for &kind in &spec.kinds {
+/// Adds the keys of the first kind that can be created from the files: of the kinds in the
+/// description, or else of any kind of `tokenizer.json`.
+fn write_kinds(mut request: Request<'_>, metadata: &mut MetadataBuf) -> Result<Vec<String>> {
+    let mut refused = None;
+    for &kind in &request.spec.kinds {
         if !is_possible(kind, &request) {
             continue;
         }
-        // A copy, because keys are set before it is known whether the checkpoint has this kind.
-        let mut made = metadata.clone();
-        let space_first =
-            !matches!(kind, VocabularyKind::Tekken | VocabularyKind::MistralSentencePiece);
-        if space_first {
-            request.write_space_prefix(SpacePrefix::First, &mut made);
+        match try_kind(Source::Described(kind), &mut request, metadata) {
+            Ok(true) => return Ok(request.notes),
+            Ok(false) => {}
+            // A character-level model has no pre-tokenizer.
+            Err(error) if error.kind() == ErrorKind::PreTokenizer => refused = Some(error),
+            Err(error) => return Err(error),
         }
-        spec.write_keys_before(kind, &mut made);
-        if write_kind(kind, &mut request, &mut made)? {
-            request.write_space_prefix(SpacePrefix::Last, &mut made);
-            template::write_preferred(&mut request, &mut made)?;
-            spec.write_keys(kind, &mut made);
-            *metadata = made;
+    }
+    for source in [Source::AnyPieces, Source::AnyUnigram, Source::AnyWords, Source::AnyBytes] {
+        // An error about the file was found by the description's kinds, too.
+        if refused.is_some() && source != Source::AnyPieces || request.defect.is_some() {
+            break;
+        }
+        if try_kind(source, &mut request, metadata)? {
             return Ok(request.notes);
         }
+    }
+    if let Some(error) = refused {
+        return Err(error);
     }
     if let Some(defect) = request.defect {
         return Err(files::fault("tokenizer.json", defect));
@@ -114,12 +118,110 @@ fn write_kinds(
     let mut message = format!(
         "the checkpoint's tokenizer ({}) is not of a kind that the architecture uses: {}",
         names(sources(request.files).collect()),
-        names(spec.kinds.iter().map(|kind| kind.name()).collect()),
+        names(request.spec.kinds.iter().map(|kind| kind.name()).collect()),
     );
     if let Some(reason) = request.passed_over {
         message = format!("{message}; {reason}");
     }
     Err(Error::new(ErrorKind::Unsupported, message))
+}
+
+/// The way in which a vocabulary is created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// As the description says.
+    Described(VocabularyKind),
+    /// From any character-level BPE model in `tokenizer.json`.
+    AnyPieces,
+    /// From any unigram model in `tokenizer.json`.
+    AnyUnigram,
+    /// From any `WordPiece` model in `tokenizer.json`.
+    AnyWords,
+    /// From any byte-level BPE model in `tokenizer.json`.
+    AnyBytes,
+}
+
+impl Source {
+    /// Returns the kind of vocabulary that it creates.
+    fn kind(self) -> VocabularyKind {
+        match self {
+            Self::Described(kind) => kind,
+            Self::AnyPieces => VocabularyKind::LlamaHf,
+            Self::AnyUnigram => VocabularyKind::Unigram,
+            Self::AnyWords => VocabularyKind::WordPiece,
+            Self::AnyBytes => VocabularyKind::Bpe,
+        }
+    }
+
+    /// Returns `true` if the library's tokenizer is that of `tokenizer.json`.
+    fn is_of_library(self) -> bool {
+        matches!(
+            self.kind(),
+            VocabularyKind::SentencePiece
+                | VocabularyKind::LlamaHf
+                | VocabularyKind::CharacterBpe
+                | VocabularyKind::Bpe
+                | VocabularyKind::Whitespace
+                | VocabularyKind::WordPiece
+                | VocabularyKind::Unigram
+                | VocabularyKind::FairseqUnigram
+        )
+    }
+}
+
+/// Adds the keys of a vocabulary that is created in this way; returns `false` if the files have none.
+fn try_kind(source: Source, request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<bool> {
+    let kind = source.kind();
+    // Copies, because keys are set and notes are made before it is known whether the checkpoint has
+    // this kind.
+    let mut made = metadata.clone();
+    let notes = request.notes.len();
+    if !matches!(kind, VocabularyKind::Tekken | VocabularyKind::MistralSentencePiece) {
+        request.write_space_prefix(SpacePrefix::First, &mut made);
+    }
+    request.spec.write_keys_before(kind, &mut made);
+    let written = match source {
+        Source::Described(kind) => write_kind(kind, request, &mut made),
+        Source::AnyPieces => llama_hf::write_any(request, &mut made),
+        Source::AnyUnigram => fairseq_unigram::write_any(request, &mut made),
+        Source::AnyWords => wordpiece::write(request, &mut made),
+        Source::AnyBytes => bpe::write(request, &mut made),
+    };
+    if !matches!(written, Ok(true)) {
+        request.notes.truncate(notes);
+        return written;
+    }
+    request.write_space_prefix(SpacePrefix::Last, &mut made);
+    template::write_preferred(request, &mut made)?;
+    request.spec.write_keys(kind, &mut made);
+    if source.is_of_library() {
+        follow_library(request, &mut made)?;
+    }
+    *metadata = made;
+    Ok(true)
+}
+
+/// Sets the keys that the tokenizer of `tokenizer.json` determines, and compares its tokens with the
+/// file's.
+fn follow_library(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Result<()> {
+    let Some(file) = request.tokenizer()?.filter(|file| !file.model.vocab.tokens.is_empty()) else {
+        return Ok(());
+    };
+    if file.model.kind().is_err() {
+        return Ok(());
+    }
+    // The notes about the class were made when the tokens were read.
+    let notes = request.notes.len();
+    let tokenizer = fast::Fast::of(&file, request)?;
+    request.notes.truncate(notes);
+    let made = library::align(&tokenizer, metadata);
+    if request.verifies {
+        request.notes.extend(match made {
+            Ok(made) => library::verify(&tokenizer, &made),
+            Err(error) => Some(library::not_compared(&error)),
+        });
+    }
+    Ok(())
 }
 
 /// Returns `true` if the description allows the kind for the tokenizer class of the checkpoint.
@@ -212,7 +314,8 @@ pub fn convert_tokenizer(
     }
     let (config, assumed) = class_of(files)?;
     let mut metadata = MetadataBuf::new();
-    let mut remarks = write_kinds(files, &config, &spec, pre, &mut metadata)?;
+    let request = Request::new(files, &config, &spec, pre)?;
+    let mut remarks = write_kinds(request, &mut metadata)?;
     remarks.extend(assumed);
     Ok((metadata, remarks))
 }

@@ -36,6 +36,40 @@ pub(crate) fn of_name(name: &str) -> Option<&'static [String]> {
     (!group.patterns.iter().any(|pattern| pattern.contains(OWN))).then_some(&*group.patterns)
 }
 
+/// Facts about pre-tokenizers by name: flags for which a file has no key, and preferences.
+#[derive(Debug, Default, Deserialize)]
+struct Flags {
+    ignore_merges: Vec<String>,
+    /// The most common names, the first of which is used where several have the same rules.
+    preferred: Vec<String>,
+}
+
+static FLAGS: LazyLock<Flags> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("../../data/pretokenizer-flags.json")).unwrap_or_default()
+});
+
+/// Returns `true` if a word that is a token is not merged with this pre-tokenizer.
+pub(crate) fn ignores_merges(name: &str) -> bool {
+    FLAGS.ignore_merges.iter().any(|known| known == name)
+}
+
+/// Returns the place of a pre-tokenizer among those with the same rules; the lowest is preferred.
+pub(crate) fn preference(name: &str) -> usize {
+    let preferred = &FLAGS.preferred;
+    preferred.iter().position(|known| known == name).unwrap_or(preferred.len())
+}
+
+/// Returns the names of the pre-tokenizers with the same regular expressions.
+pub(crate) fn equal(pre_tokenizer: &Value) -> &'static [String] {
+    let mut found = Vec::new();
+    collect(pre_tokenizer, &mut found);
+    let found = alternatives(found.iter().map(|pattern| &**pattern));
+    let is_equal =
+        |group: &&Group| alternatives(group.patterns.iter().map(|pattern| &**pattern)) == found;
+    let group = Some(GROUPS.iter()).filter(|_| !found.is_empty());
+    group.and_then(|mut groups| groups.find(is_equal)).map_or(&[], |group| &group.names)
+}
+
 /// Describes the known pre-tokenizers that are most similar to the one of a `tokenizer.json`, and
 /// the differences. Returns `None` if none has an alternative in common.
 pub(crate) fn nearest(pre_tokenizer: &Value) -> Option<String> {
@@ -115,6 +149,10 @@ fn alternatives<'a>(patterns: impl Iterator<Item = &'a str>) -> BTreeSet<String>
             "(?i:'s|'t|'re|'ve|'m|'ll|'d)",
             "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])",
         );
+        // llama.cpp knows letters, but not their case or marks.
+        let pattern = pattern
+            .replace(r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"((?=[\p{L}])([^a-z]))")
+            .replace(r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]", r"((?=[\p{L}])([^A-Z]))");
         let (mut part, mut depth, mut class, mut escaped) = (String::new(), 0usize, false, false);
         for c in pattern.chars() {
             let splits = c == '|' && depth == 0 && !class && !escaped;
@@ -161,6 +199,10 @@ mod tests {
         assert!(same.contains("dbrx"), "{same}");
         let near = of(&llama3.replace(r"\p{N}{1,3}", r"\p{N}{1,2}")).unwrap();
         assert!(near.starts_with("nearest are ") && near.contains(r"`\\p{N}{1,2}`"), "{near}");
+        let step = |regex: &str| json!({ "type": "Split", "pattern": { "Regex": regex } });
+        assert!(equal(&step(llama3)).contains(&"llama-bpe".to_owned()));
+        assert!(equal(&step("abc")).is_empty());
+        assert!(equal(&json!({ "type": "Metaspace" })).is_empty());
         assert_eq!(of("abc"), None);
         assert_eq!(nearest(&json!({ "type": "Metaspace" })), None);
     }

@@ -11,9 +11,8 @@ use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use serde_json::Value;
 
-use ggmill_tokenizer::tokenizer_json::to_byte_level;
+use ggmill_tokenizer::tokenizer_json::{decode_base64, to_byte_level};
 
-use super::base64::decode_base64;
 use super::files::{self, fault};
 use super::request::Request;
 use super::special::{self, SpecialOptions};

@@ -29,6 +29,8 @@ pub(crate) struct Request<'a> {
     tokenizer: Tokenizer,
     /// The name of the pre-tokenizer, if the user or the description specifies it.
     pub(crate) pre: Option<&'a str>,
+    /// Compare the tokens of 500 texts with those of the library.
+    pub(crate) verifies: bool,
     /// Notes about the result.
     pub(crate) notes: Vec<String>,
     /// The reason why a candidate file is not the vocabulary.
@@ -57,6 +59,7 @@ impl<'a> Request<'a> {
             tokenizer_config,
             tokenizer: Tokenizer::Unread,
             pre: pre.or(spec.pre.as_deref()),
+            verifies: false,
             notes: Vec::new(),
             passed_over: None,
             defect: None,

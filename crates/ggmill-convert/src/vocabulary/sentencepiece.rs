@@ -78,6 +78,9 @@ pub(crate) fn of_model(
 fn token(piece: &Piece, request: &Request<'_>) -> (String, TokenType) {
     let rules = &request.spec.pieces;
     let token_type = match piece.kind {
+        // SentencePiece never splits such a piece. U+2581 stands for a space, which programs do not
+        // replace before they search for user-defined tokens.
+        PieceKind::UserDefined if !piece.text.contains('\u{2581}') => TokenType::UserDefined,
         PieceKind::Normal | PieceKind::UserDefined => TokenType::Normal,
         PieceKind::Unknown => TokenType::Unknown,
         PieceKind::Control => TokenType::Control,

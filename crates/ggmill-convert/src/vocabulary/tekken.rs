@@ -8,9 +8,8 @@ use ggmill_core::{MetadataBuf, keys};
 use ggmill_pipeline::Result;
 use serde::Deserialize;
 
-use ggmill_tokenizer::tokenizer_json::to_byte_level;
+use ggmill_tokenizer::tokenizer_json::{decode_base64, to_byte_level};
 
-use super::base64::decode_base64;
 use super::files::{self, fault};
 use super::model_proto::{ModelProto, PieceKind};
 use super::request::Request;

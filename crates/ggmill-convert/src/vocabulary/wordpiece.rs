@@ -1,10 +1,10 @@
 //! A WordPiece vocabulary: `tokenizer.json`, or `vocab.txt` with one token per line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use ggmill_core::{MetadataBuf, keys};
-use ggmill_pipeline::Result;
+use ggmill_pipeline::{ErrorKind, Result};
 use ggmill_tokenizer::tokenizer_json::{Model, ModelKind, TokenizerJson, Vocab};
 use serde_json::{Value, json};
 
@@ -12,6 +12,7 @@ use super::bpe;
 use super::class::Class;
 use super::fast::Fast;
 use super::files::{self, fault};
+use super::llama_hf::has_type;
 use super::pretokenizer;
 use super::request::Request;
 use super::special::{self, SpecialOptions};
@@ -32,7 +33,13 @@ pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Re
     let Some(file) = file else { return Ok(false) };
     let tokenizer = Fast::of(&file, request)?;
     let mut tokens = bpe::tokens(request, &tokenizer)?;
-    let pre = pretokenizer::name(request, &tokenizer)?;
+    let pre = pretokenizer::name(request, &tokenizer);
+    let is_bert = || has_type(tokenizer.pre_tokenizer(), "BertPreTokenizer");
+    let pre = match pre {
+        // Programs split words by the model alone.
+        Err(error) if error.kind() == ErrorKind::PreTokenizer && is_bert() => "bert-bge".to_owned(),
+        pre => pre?,
+    };
     mark_words(&mut tokens);
     metadata.set(keys::TOKENIZER_MODEL, WORD_PIECE);
     metadata.set(keys::TOKENIZER_PRE, &*pre);
@@ -42,10 +49,19 @@ pub(crate) fn write(request: &mut Request<'_>, metadata: &mut MetadataBuf) -> Re
     Ok(true)
 }
 
-/// Marks tokens that begin a word, like SentencePiece, instead of those that continue one.
+/// Marks tokens that begin a word, like SentencePiece, instead of those that continue one. Programs
+/// search for user-defined tokens in the original text, so these are not marked, unless another token
+/// has the same text.
 fn mark_words(tokens: &mut Tokens) {
-    for (text, &token_type) in tokens.texts.iter_mut().zip(&tokens.types) {
-        if token_type == TokenType::Control as i32 {
+    let is = |kind: i32, wanted: TokenType| kind == wanted as i32;
+    let continuing: BTreeSet<String> = tokens
+        .texts
+        .iter()
+        .filter_map(|text| Some(text.strip_prefix(CONTINUING)?.to_owned()))
+        .collect();
+    for (text, &kind) in tokens.texts.iter_mut().zip(&tokens.types) {
+        let is_plain = is(kind, TokenType::UserDefined) && !continuing.contains(text);
+        if is(kind, TokenType::Control) || is_plain {
             continue;
         }
         *text = match text.strip_prefix(CONTINUING) {

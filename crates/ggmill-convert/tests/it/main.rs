@@ -18,6 +18,7 @@ mod back;
 mod checkpoints;
 mod classes;
 mod legacy;
+mod library_tokens;
 mod lora;
 mod own_layouts;
 mod side_files;

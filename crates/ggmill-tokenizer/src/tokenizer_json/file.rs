@@ -145,6 +145,8 @@ pub struct Model {
     pub ignore_merges: Option<bool>,
     /// BPE encodes consecutive unknown characters as one unknown token.
     pub fuse_unk: Option<bool>,
+    /// The probability with which BPE omits a merge.
+    pub dropout: Option<f64>,
     /// The unknown token.
     pub unk_token: Option<String>,
     /// The ID of the unknown token of a unigram model.
@@ -319,7 +321,7 @@ pub struct Vocab {
     /// Tokens with their IDs, in the order of the file.
     pub tokens: Vec<(String, u32)>,
     /// A score for each token of a unigram model; empty for other models.
-    pub scores: Vec<f32>,
+    pub scores: Vec<f64>,
 }
 
 impl<'de> Deserialize<'de> for Vocab {
@@ -351,11 +353,7 @@ impl<'de> Deserialize<'de> for Vocab {
                         return Err(A::Error::custom(format!("more than {MAX_TOKENS} tokens")));
                     }
                     found.tokens.push((token, id));
-                    #[expect(
-                        clippy::cast_possible_truncation,
-                        reason = "GGUF stores scores as f32"
-                    )]
-                    found.scores.push(score as f32);
+                    found.scores.push(score);
                 }
                 Ok(found)
             }

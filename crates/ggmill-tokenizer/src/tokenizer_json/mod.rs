@@ -1,31 +1,40 @@
-//! `tokenizer.json`, and its pipeline as the `tokenizers` library (0.22.1) runs it.
+//! `tokenizer.json`, and its pipeline as the `tokenizers` library (0.23.3) runs it.
 //!
 //! Added tokens are cut out of a text, the rest is normalized and split by the pre-tokenizer, the
 //! model turns each piece into token IDs, and the post-processor adds special tokens.
 //!
-//! Components that no byte-level BPE or WordPiece tokenizer uses are not supported yet. The
-//! expressions of a `Split` are run by `fancy-regex` and not by the automata of `pre`: those read
-//! only the syntax of llama.cpp's expressions, with its Unicode version and its idea of `\s`.
+//! `UnicodeScripts`, which no known tokenizer uses, and dropout are not supported. The expressions
+//! of a `Split` are run by `fancy-regex` and not by the automata of `pre`: those read only the syntax
+//! of llama.cpp's expressions, with its Unicode version and its definition of `\s`.
 
 mod added;
+mod base64;
+mod decode;
+mod expression;
 mod file;
 mod model;
 mod normalize;
 mod split;
+mod unigram;
+mod verification;
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use serde_json::Value;
 
 pub use added::AddedVocabulary;
-use added::Part;
+use added::{Matcher, Part};
+pub use base64::{decode_base64, encode_base64};
+pub use decode::{clean_up_spaces, decode_token, decode_tokens};
+use expression::Budget;
 pub use file::{
     AddedToken, ListedToken, MAX_TOKENS, Merge, Model, ModelKind, TokenizerJson, Vocab,
 };
 use model::Encoder;
 use normalize::Normalizer;
-pub use normalize::{clean_up_spaces, decode_token};
-use split::{Budget, PreTokenizer};
+use split::PreTokenizer;
+pub use verification::verification_texts;
 
 use crate::error::{Error, ErrorKind};
 pub use crate::models::bpe::alphabet::{from_byte_level, to_byte_level};
@@ -71,12 +80,20 @@ fn flag(component: &Value, name: &str, default: bool) -> bool {
     component.get(name).and_then(Value::as_bool).unwrap_or(default)
 }
 
+/// Returns the first character of a member.
+fn character(component: &Value, name: &str) -> Option<char> {
+    component.get(name).and_then(Value::as_str)?.chars().next()
+}
+
 /// Turns text into token IDs, without the special tokens of the post-processor.
 pub struct Pipeline<'a> {
-    added: &'a AddedVocabulary,
+    /// Added tokens that are found in the original text.
+    original: Matcher,
+    /// Added tokens that are found in the normalized text.
+    normalized: Matcher,
     normalizer: Normalizer,
     pre_tokenizer: PreTokenizer,
-    encoder: Encoder<'a>,
+    encoder: Rc<Encoder<'a>>,
 }
 
 impl std::fmt::Debug for Pipeline<'_> {
@@ -92,42 +109,86 @@ impl<'a> Pipeline<'a> {
     /// Fails if a component is malformed or not supported.
     pub fn new(
         model: &'a Model,
-        added: &'a AddedVocabulary,
+        added: &AddedVocabulary,
         normalizer: &Value,
         pre_tokenizer: &Value,
     ) -> Result<Self, Error> {
+        Self::with_encoder(Rc::new(Encoder::new(model)?), added, normalizer, pre_tokenizer)
+    }
+
+    /// Creates a pipeline with the same model and other components.
+    ///
+    /// Fails if a component is malformed or not supported.
+    pub fn altered(
+        &self,
+        added: &AddedVocabulary,
+        normalizer: &Value,
+        pre_tokenizer: &Value,
+    ) -> Result<Self, Error> {
+        Self::with_encoder(Rc::clone(&self.encoder), added, normalizer, pre_tokenizer)
+    }
+
+    fn with_encoder(
+        encoder: Rc<Encoder<'a>>,
+        added: &AddedVocabulary,
+        normalizer: &Value,
+        pre_tokenizer: &Value,
+    ) -> Result<Self, Error> {
+        let normalizer = Normalizer::new(normalizer)?;
+        let normalize = |text: &str| {
+            let found = normalizer.apply(Cow::Borrowed(text), &mut Budget::new(text));
+            found.map(Cow::into_owned)
+        };
         Ok(Self {
-            added,
-            encoder: Encoder::new(model)?,
-            normalizer: Normalizer::new(normalizer)?,
+            original: added.matcher(false, normalize)?,
+            normalized: added.matcher(true, normalize)?,
+            encoder,
+            normalizer,
             pre_tokenizer: PreTokenizer::new(pre_tokenizer)?,
         })
     }
 
-    /// Returns the token IDs of a text.
+    /// Returns the text of an added token as the decoder of the library gets it: normalized, if the
+    /// token is found in normalized texts.
+    pub fn added_text(&self, id: u32) -> Option<&str> {
+        self.original.text(id).or_else(|| self.normalized.text(id))
+    }
+
+    /// Returns the pieces into which a normalized text without added tokens is split.
     ///
     /// Fails if the regular expressions of the pre-tokenizer take too many steps.
+    pub fn split(&self, text: &str) -> Result<Vec<String>, Error> {
+        self.pre_tokenizer.split(text, true, &mut Budget::new(text))
+    }
+
+    /// Returns the token IDs of a text.
+    ///
+    /// Fails if the regular expressions of the pre-tokenizer, or other parts, take too many steps.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
         let mut budget = Budget::new(text);
         let mut ids = Vec::new();
-        for part in self.added.split(text, false) {
+        let mut is_start = true;
+        for part in self.original.split(text, &mut budget)? {
             let text = match part {
                 Part::Token(id) => {
                     ids.push(id);
+                    is_start = false;
                     continue;
                 }
-                Part::Text(text) => self.normalizer.apply(Cow::Borrowed(text)),
+                Part::Text(text) => self.normalizer.apply(Cow::Borrowed(text), &mut budget)?,
             };
-            for part in self.added.split(&text, true) {
+            for part in self.normalized.split(&text, &mut budget)? {
                 match part {
                     Part::Token(id) => ids.push(id),
                     Part::Text(text) => {
-                        for piece in self.pre_tokenizer.split(text, &mut budget)? {
-                            self.encoder.encode(&piece, &mut ids);
+                        for piece in self.pre_tokenizer.split(text, is_start, &mut budget)? {
+                            self.encoder.encode(&piece, &mut ids, &mut budget)?;
                         }
                     }
                 }
+                is_start = false;
             }
+            is_start = false;
         }
         Ok(ids)
     }

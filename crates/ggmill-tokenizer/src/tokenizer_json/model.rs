@@ -1,8 +1,10 @@
-//! BPE and WordPiece models of `tokenizer.json`.
+//! The models of `tokenizer.json`: BPE, WordPiece and `WordLevel`.
 
 use std::collections::HashMap;
 
-use super::file::{Merge, Model};
+use super::expression::Budget;
+use super::file::{Merge, Model, ModelKind};
+use super::unigram::Unigram;
 use super::{malformed, unsupported};
 use crate::error::{Error, ErrorKind};
 use crate::models::bpe::{Entry, Merges, Work};
@@ -12,25 +14,49 @@ use crate::trie::Trie;
 pub(super) enum Encoder<'a> {
     Bpe(Box<Bpe<'a>>),
     WordPiece(WordPiece),
+    WordLevel { ids: HashMap<&'a str, u32>, unknown: Option<u32> },
+    Unigram(Unigram<'a>),
 }
 
 impl<'a> Encoder<'a> {
     /// Fails if a merge does not consist of tokens, or the model is not supported.
     pub(super) fn new(model: &'a Model) -> Result<Self, Error> {
-        Ok(if model.is_word_piece() {
-            Self::WordPiece(WordPiece::new(model)?)
-        } else {
-            Self::Bpe(Box::new(Bpe::new(model)?))
+        if model.is_word_piece() {
+            return Ok(Self::WordPiece(WordPiece::new(model)?));
+        }
+        Ok(match model.kind() {
+            Ok(ModelKind::Unigram) => Self::Unigram(Unigram::new(model)?),
+            Ok(ModelKind::WordLevel) => {
+                let ids = ids(model);
+                let unknown = model.unk_token.as_deref().and_then(|token| ids.get(token).copied());
+                Self::WordLevel { ids, unknown }
+            }
+            _ => Self::Bpe(Box::new(Bpe::new(model)?)),
         })
     }
 
-    /// Appends the token IDs of a piece.
-    pub(super) fn encode(&self, piece: &str, ids: &mut Vec<u32>) {
+    /// Appends the token IDs of a piece. Fails if the budget is spent.
+    pub(super) fn encode(
+        &self,
+        piece: &str,
+        ids: &mut Vec<u32>,
+        budget: &mut Budget,
+    ) -> Result<(), Error> {
         match self {
             Self::Bpe(model) => model.encode(piece, ids),
-            Self::WordPiece(model) => model.encode(piece, ids),
+            Self::WordPiece(model) => model.encode(piece, ids, budget)?,
+            Self::WordLevel { ids: known, unknown } => {
+                ids.extend(known.get(piece).copied().or(*unknown));
+            }
+            Self::Unigram(model) => model.encode(piece, ids, budget)?,
         }
+        Ok(())
     }
+}
+
+/// Returns the IDs of the tokens by their text; the last of equal texts counts.
+pub(super) fn ids(model: &Model) -> HashMap<&str, u32> {
+    model.vocab.tokens.iter().map(|(token, id)| (&**token, *id)).collect()
 }
 
 /// A BPE model.
@@ -42,11 +68,11 @@ pub(super) struct Bpe<'a> {
 
 impl<'a> Bpe<'a> {
     fn new(model: &'a Model) -> Result<Self, Error> {
-        if model.continuing_subword_prefix.as_deref().is_some_and(|it| !it.is_empty()) {
-            return Err(unsupported("continuing_subword_prefix is not supported"));
+        if model.dropout.is_some_and(|dropout| dropout > 0.0) {
+            return Err(unsupported("dropout, which tokenizes at random, is not supported"));
         }
-        let ids: HashMap<&str, u32> =
-            model.vocab.tokens.iter().map(|(token, id)| (&**token, *id)).collect();
+        let prefix = model.continuing_subword_prefix.as_deref().unwrap_or_default();
+        let ids = ids(model);
         let mut entries = Vec::with_capacity(model.merges().len());
         let mut result = String::new();
         for (rank, merge) in (0u32..).zip(model.merges()) {
@@ -64,7 +90,7 @@ impl<'a> Bpe<'a> {
                 })
             };
             result.clear();
-            result.extend([left, right]);
+            result.extend([left, right.get(prefix.len()..).unwrap_or_default()]);
             let product = id(&result, "the result ")?;
             entries.push(Entry { left: id(left, "")?, right: id(right, "")?, rank, product });
         }
@@ -90,34 +116,47 @@ impl<'a> Bpe<'a> {
     /// Returns the IDs of the characters. A character without a token becomes the tokens of its
     /// bytes, or else the unknown token.
     fn characters(&self, piece: &str) -> Vec<u32> {
+        let part = |text: &Option<String>| text.clone().unwrap_or_default();
+        let prefix = part(&self.model.continuing_subword_prefix);
+        let suffix = part(&self.model.end_of_word_suffix);
+        let fuses = self.model.fuse_unk == Some(true);
+        let falls_back = self.model.byte_fallback == Some(true);
+        let unknown =
+            self.model.unk_token.as_deref().and_then(|token| self.ids.get(token).copied());
         let mut word = Vec::new();
-        let mut was_unknown = false;
-        let unknown = self.model.unk_token.as_deref().and_then(|token| self.ids.get(token));
-        let mut characters = piece.chars().peekable();
-        while let Some(c) = characters.next() {
-            let mut token = String::from(c);
-            if characters.peek().is_none() {
-                token.push_str(self.model.end_of_word_suffix.as_deref().unwrap_or_default());
+        // As in the library, an unknown token is added when the next token is known or unknown, but
+        // not when it is a byte.
+        let mut pending: Option<u32> = None;
+        let mut token = String::new();
+        for (at, c) in piece.char_indices() {
+            token.clear();
+            if at > 0 {
+                token.push_str(&prefix);
+            }
+            token.push(c);
+            if at.saturating_add(c.len_utf8()) == piece.len() {
+                token.push_str(&suffix);
             }
             if let Some(&id) = self.ids.get(&*token) {
+                word.extend(pending.take());
                 word.push(id);
-                was_unknown = false;
                 continue;
             }
-            if self.model.byte_fallback == Some(true) {
+            if falls_back {
                 let byte_id = |byte: u8| self.ids.get(&*format!("<0x{byte:02X}>")).copied();
                 if let Some(bytes) = token.bytes().map(byte_id).collect::<Option<Vec<u32>>>() {
                     word.extend(bytes);
                     continue;
                 }
             }
-            if let Some(&id) = unknown {
-                if !(was_unknown && self.model.fuse_unk == Some(true)) {
-                    word.push(id);
+            if unknown.is_some() {
+                if !fuses {
+                    word.extend(pending.take());
                 }
-                was_unknown = true;
+                pending = unknown;
             }
         }
+        word.extend(pending);
         word
     }
 }
@@ -150,21 +189,26 @@ impl WordPiece {
     }
 
     /// A word that is too long, or that does not consist of tokens, is the unknown token.
-    fn encode(&self, word: &str, ids: &mut Vec<u32>) {
+    fn encode(&self, word: &str, ids: &mut Vec<u32>, budget: &mut Budget) -> Result<(), Error> {
         let start = ids.len();
         let mut rest = word.as_bytes();
         if word.chars().count() as u64 > self.max_characters {
-            return ids.extend(self.unknown);
+            ids.extend(self.unknown);
+            return Ok(());
         }
         while !rest.is_empty() {
             let trie = if rest.len() == word.len() { &self.first } else { &self.continuing };
-            let Some((length, id)) = trie.longest(rest) else {
+            let mut found = None;
+            budget.spend(trie.prefixes(rest, |length, id| found = Some((length, id))))?;
+            let Some((length, id)) = found else {
                 ids.truncate(start);
-                return ids.extend(self.unknown);
+                ids.extend(self.unknown);
+                return Ok(());
             };
             ids.push(id);
             rest = rest.get(length..).unwrap_or_default();
         }
+        Ok(())
     }
 }
 
@@ -188,7 +232,7 @@ mod tests {
 
     fn encode(model: &Model, piece: &str) -> Vec<u32> {
         let mut ids = Vec::new();
-        Encoder::new(model).unwrap().encode(piece, &mut ids);
+        Encoder::new(model).unwrap().encode(piece, &mut ids, &mut Budget::new(piece)).unwrap();
         ids
     }
 
@@ -203,6 +247,10 @@ mod tests {
         let other = bpe(&json!({ "ignore_merges": true, "byte_fallback": true, "fuse_unk": true }));
         assert_eq!(encode(&other, "abcabc"), [7]);
         assert_eq!(encode(&other, "aéxyb"), [1, 8, 9, 0, 2]);
+        assert_eq!(encode(&other, "xéb"), [8, 9, 0, 2], "the order of the library");
+        let prefixed = bpe(&json!({ "continuing_subword_prefix": "#", "merges": ["a #b"],
+            "vocab": { "?": 0, "a": 1, "#b": 2, "ab": 3 } }));
+        assert_eq!(encode(&prefixed, "abb"), [3, 2]);
     }
 
     #[test]
@@ -218,7 +266,7 @@ mod tests {
         for (changes, words) in [
             (json!({ "merges": ["a d"] }), "the result \"ad\" is not in the vocabulary"),
             (json!({ "merges": ["abc"] }), "merge 0 does not consist of two parts"),
-            (json!({ "continuing_subword_prefix": "##" }), "continuing_subword_prefix"),
+            (json!({ "dropout": 0.1 }), "dropout"),
         ] {
             let fault = Encoder::new(&bpe(&changes)).map(drop).unwrap_err().to_string();
             assert!(fault.contains(words), "{fault}");

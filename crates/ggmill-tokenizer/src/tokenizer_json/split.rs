@@ -1,11 +1,9 @@
 //! Pre-tokenizers of `tokenizer.json`: how a text is split before the model encodes each piece.
 
-use std::sync::OnceLock;
-
-use fancy_regex::{Regex, RegexBuilder, RuntimeError};
 use serde_json::Value;
 
-use super::{flag, flatten, malformed, to_byte_level, type_of, unsupported};
+use super::expression::{Budget, Expression, MAX_EXPRESSIONS, expanded_length};
+use super::{character, flag, flatten, malformed, to_byte_level, type_of, unsupported};
 use crate::error::Error;
 
 /// The expression of a `ByteLevel` pre-tokenizer.
@@ -13,51 +11,13 @@ const BYTE_LEVEL: &str =
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 /// The characters that the library treats as punctuation.
 const PUNCTUATION: &str = r"[\p{P}$+<=>^`|~]";
-/// The most bytes of all expressions of a pre-tokenizer together, with counted repetitions written
-/// out. It bounds the memory of compiled expressions, and the work of a search between two
-/// backtracking steps.
-const MAX_EXPRESSIONS: usize = 1 << 13;
 
-/// The limits of backtracking steps with which a search is tried, one after the other.
-/// `fancy-regex` does not report how many steps a search took; the limit under which it succeeded
-/// bounds them.
-const STEP_LIMITS: [usize; 3] = [1 << 8, 1 << 13, 1_000_000];
-
-/// The backtracking steps that may still be spent on a text.
-///
-/// There is one budget for the whole text: each part of a pre-tokenizer searches every piece, and
-/// each search may backtrack, so that a limit for each search alone bounds nothing.
+/// A piece of a text.
 #[derive(Debug)]
-pub(super) struct Budget {
-    left: usize,
-    #[cfg(test)]
-    spent: usize,
-}
-
-impl Budget {
-    const BASE: usize = 1 << 22;
-    /// Four steps of the lowest limit for each byte; known pre-tokenizers have at most five parts,
-    /// and take few searches for each word.
-    const PER_BYTE: usize = 1 << 12;
-
-    pub(super) fn new(text: &str) -> Self {
-        Self {
-            left: text.len().saturating_mul(Self::PER_BYTE).saturating_add(Self::BASE),
-            #[cfg(test)]
-            spent: 0,
-        }
-    }
-
-    fn spend(&mut self, steps: usize) -> Result<(), Error> {
-        self.left = self.left.checked_sub(steps).ok_or_else(|| {
-            unsupported("the regular expressions of pre_tokenizer take too many steps")
-        })?;
-        #[cfg(test)]
-        {
-            self.spent += steps;
-        }
-        Ok(())
-    }
+struct Piece {
+    text: String,
+    /// The piece begins where the original text does.
+    is_start: bool,
 }
 
 /// A pre-tokenizer.
@@ -68,6 +28,16 @@ pub(super) struct PreTokenizer(Vec<Step>);
 enum Step {
     Split { expression: Expression, behavior: Behavior, invert: bool },
     ByteLevel { add_prefix_space: bool, expression: Option<Expression> },
+    Metaspace { replacement: char, prepend: Prepend, split: bool },
+    FixedLength(usize),
+}
+
+/// The pieces to which `Metaspace` prepends its character.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Prepend {
+    Always,
+    First,
+    Never,
 }
 
 impl PreTokenizer {
@@ -84,13 +54,7 @@ impl PreTokenizer {
             };
             match type_of(part) {
                 "Split" => {
-                    let pattern = part.get("pattern");
-                    let text = |kind| pattern.and_then(|it| it.get(kind)).and_then(Value::as_str);
-                    let expression = match (text("Regex"), text("String")) {
-                        (Some(regex), _) => regex.into(),
-                        (None, Some(string)) => fancy_regex::escape(string),
-                        (None, None) => return Err(malformed("Split has no pattern")),
-                    };
+                    let expression = pattern(part)?;
                     length = length.saturating_add(expanded_length(&expression));
                     if length > MAX_EXPRESSIONS {
                         return Err(unsupported(format!(
@@ -120,6 +84,21 @@ impl PreTokenizer {
                 }
                 "Whitespace" => push(r"\w+|[^\w\s]+", Behavior::Removed, true)?,
                 "WhitespaceSplit" => push(r"\s", Behavior::Removed, false)?,
+                "CharDelimiterSplit" => {
+                    let delimiter = character(part, "delimiter")
+                        .ok_or_else(|| malformed("CharDelimiterSplit has no delimiter"))?;
+                    let delimiter = String::from(delimiter);
+                    push(&fancy_regex::escape(&delimiter), Behavior::Removed, false)?;
+                }
+                "Metaspace" => steps.push(metaspace(part)?),
+                "FixedLength" => {
+                    let length = part.get("length").and_then(Value::as_u64).unwrap_or(5);
+                    let length = usize::try_from(length).unwrap_or(usize::MAX);
+                    if length == 0 {
+                        return Err(malformed("FixedLength has the length 0"));
+                    }
+                    steps.push(Step::FixedLength(length));
+                }
                 other => {
                     return Err(unsupported(format!("pre_tokenizer {other:?} is not supported")));
                 }
@@ -128,28 +107,132 @@ impl PreTokenizer {
         Ok(Self(steps))
     }
 
-    /// Returns the pieces of a text. Fails if the budget is spent.
-    pub(super) fn split(&self, text: &str, budget: &mut Budget) -> Result<Vec<String>, Error> {
-        let mut pieces = vec![text.to_owned()];
+    /// Returns the pieces of a text. `is_start` is `true` for a text that begins where the original
+    /// text does. Fails if the budget is spent.
+    pub(super) fn split(
+        &self,
+        text: &str,
+        is_start: bool,
+        budget: &mut Budget,
+    ) -> Result<Vec<String>, Error> {
+        let mut pieces = vec![Piece { text: text.to_owned(), is_start }];
         for step in &self.0 {
-            pieces = match step {
-                Step::Split { expression, behavior, invert } => {
-                    expression.split(pieces, *behavior, *invert, budget)?
-                }
-                Step::ByteLevel { add_prefix_space, expression } => {
-                    if *add_prefix_space {
-                        let without_space = pieces.iter_mut().filter(|it| !it.starts_with(' '));
-                        without_space.for_each(|piece| piece.insert(0, ' '));
-                    }
-                    if let Some(expression) = expression {
-                        pieces = expression.split(pieces, Behavior::Isolated, false, budget)?;
-                    }
-                    pieces.iter().map(|piece| to_byte_level(piece.as_bytes())).collect()
-                }
-            };
+            pieces = step.apply(pieces, budget)?;
+            // Byte-level steps double the length of texts that are not ASCII.
+            budget.spend(pieces.iter().map(|piece| piece.text.len()).sum())?;
         }
-        Ok(pieces)
+        Ok(pieces.into_iter().map(|piece| piece.text).collect())
     }
+}
+
+impl Step {
+    fn apply(&self, mut pieces: Vec<Piece>, budget: &mut Budget) -> Result<Vec<Piece>, Error> {
+        match self {
+            Self::Split { expression, behavior, invert } => {
+                split(pieces, budget, |text, budget| {
+                    Ok(join(expression.ranges(text, *invert, budget)?, *behavior))
+                })
+            }
+            Self::ByteLevel { add_prefix_space, expression } => {
+                if *add_prefix_space {
+                    let without_space = pieces.iter_mut().filter(|it| !it.text.starts_with(' '));
+                    without_space.for_each(|piece| piece.text.insert(0, ' '));
+                }
+                if let Some(expression) = expression {
+                    pieces = split(pieces, budget, |text, budget| {
+                        let ranges = expression.ranges(text, false, budget)?;
+                        Ok(join(ranges, Behavior::Isolated))
+                    })?;
+                }
+                for piece in &mut pieces {
+                    piece.text = to_byte_level(piece.text.as_bytes());
+                }
+                Ok(pieces)
+            }
+            Self::Metaspace { replacement, prepend, split: splits } => {
+                for piece in &mut pieces {
+                    let mark = replacement.encode_utf8(&mut [0; 4]).to_owned();
+                    piece.text = piece.text.replace(' ', &mark);
+                    let prepends = match prepend {
+                        Prepend::Always => true,
+                        Prepend::First => piece.is_start,
+                        Prepend::Never => false,
+                    };
+                    if prepends && !piece.text.starts_with(*replacement) {
+                        piece.text.insert(0, *replacement);
+                    }
+                }
+                if !splits {
+                    return Ok(pieces);
+                }
+                split(pieces, budget, |text, _| {
+                    let marks = text.match_indices(*replacement).map(|(at, _)| at);
+                    Ok(ranges_from(marks.filter(|&at| at > 0), text.len()))
+                })
+            }
+            Self::FixedLength(length) => split(pieces, budget, |text, _| {
+                let places = text.char_indices().step_by(*length).map(|(at, _)| at);
+                Ok(ranges_from(places.skip(1), text.len()))
+            }),
+        }
+    }
+}
+
+/// Returns the ranges that begin at 0 and at each of these places.
+fn ranges_from(places: impl Iterator<Item = usize>, len: usize) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    for place in places.chain([len]) {
+        found.push((from, place));
+        from = place;
+    }
+    found
+}
+
+/// Splits each piece into the ranges that `ranges_of` returns for it.
+fn split(
+    pieces: Vec<Piece>,
+    budget: &mut Budget,
+    ranges_of: impl Fn(&str, &mut Budget) -> Result<Vec<(usize, usize)>, Error>,
+) -> Result<Vec<Piece>, Error> {
+    let mut found = Vec::new();
+    for piece in pieces {
+        for (from, to) in ranges_of(&piece.text, budget)? {
+            if let Some(part) = piece.text.get(from..to).filter(|part| !part.is_empty()) {
+                let is_start = piece.is_start && from == 0;
+                found.push(Piece { text: part.to_owned(), is_start });
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the pattern of a component as a regular expression.
+pub(super) fn pattern(part: &Value) -> Result<String, Error> {
+    let pattern = part.get("pattern");
+    let text = |kind| pattern.and_then(|it| it.get(kind)).and_then(Value::as_str);
+    match (text("Regex"), text("String")) {
+        (Some(regex), _) => Ok(regex.to_owned()),
+        (None, Some(string)) => Ok(fancy_regex::escape(string).into_owned()),
+        (None, None) => Err(malformed(format!("{} has no pattern", type_of(part)))),
+    }
+}
+
+/// Reads a `Metaspace`. Older files have `add_prefix_space` instead of a scheme.
+fn metaspace(part: &Value) -> Result<Step, Error> {
+    let replacement =
+        character(part, "replacement").ok_or_else(|| malformed("Metaspace has no replacement"))?;
+    let prepend = match part.get("prepend_scheme").and_then(Value::as_str) {
+        Some("always") => Prepend::Always,
+        Some("first") => Prepend::First,
+        Some("never") => Prepend::Never,
+        Some(other) => {
+            return Err(unsupported(format!("prepend_scheme {other:?} is not supported")));
+        }
+        None if flag(part, "add_prefix_space", true) => Prepend::Always,
+        None => Prepend::Never,
+    };
+    Ok(Step::Metaspace { replacement, prepend, split: flag(part, "split", true) })
 }
 
 /// The handling of a match, and of the text between matches.
@@ -173,193 +256,6 @@ impl Behavior {
             other => return Err(unsupported(format!("behavior {other:?} is not supported"))),
         })
     }
-}
-
-/// A regular expression, compiled for each of [`STEP_LIMITS`] when that is needed.
-#[derive(Debug)]
-struct Expression {
-    text: String,
-    compiled: [OnceLock<Option<Regex>>; STEP_LIMITS.len()],
-}
-
-impl Expression {
-    fn new(text: &str) -> Result<Self, Error> {
-        let this = Self { text: text.to_owned(), compiled: Default::default() };
-        let first = this.build(STEP_LIMITS[0]);
-        let first = first.map_err(|error| malformed(format!("regular expression: {error}")))?;
-        let [slot, ..] = &this.compiled;
-        slot.get_or_init(|| Some(first));
-        Ok(this)
-    }
-
-    fn build(&self, limit: usize) -> Result<Regex, fancy_regex::Error> {
-        RegexBuilder::new(&self.text).backtrack_limit(limit).build()
-    }
-
-    /// Finds the first match from a position on. A search that takes more than the highest limit
-    /// finds none, as in the library.
-    fn find(
-        &self,
-        text: &str,
-        from: usize,
-        budget: &mut Budget,
-    ) -> Result<Option<(usize, usize)>, Error> {
-        for (limit, slot) in STEP_LIMITS.into_iter().zip(&self.compiled) {
-            budget.spend(limit)?;
-            let Some(regex) = slot.get_or_init(|| self.build(limit).ok()) else { break };
-            match regex.find_from_pos(text, from) {
-                Ok(found) => return Ok(found.map(|found| (found.start(), found.end()))),
-                Err(fancy_regex::Error::RuntimeError(RuntimeError::BacktrackLimitExceeded)) => {}
-                // The stack overflowed after a million entries, which took no backtracking steps.
-                Err(_) => {
-                    budget.spend(STEP_LIMITS.into_iter().max().unwrap_or_default())?;
-                    break;
-                }
-            }
-        }
-        Ok(None)
-    }
-
-    /// Returns the matches in a text and the ranges between them, each with whether it counts as a
-    /// match.
-    fn ranges(
-        &self,
-        text: &str,
-        invert: bool,
-        budget: &mut Budget,
-    ) -> Result<Vec<(usize, usize, bool)>, Error> {
-        let mut found = Vec::new();
-        let (mut previous, mut from, mut last) = (0, 0, None);
-        while let Some((start, end)) = self.find(text, from, budget)? {
-            from = end;
-            if start == end {
-                let next = text.get(end..).and_then(|rest| rest.chars().next());
-                from = end.saturating_add(next.map_or(1, char::len_utf8));
-                // An empty match directly after a match is none.
-                if last == Some(end) {
-                    continue;
-                }
-            }
-            last = Some(end);
-            if previous != start {
-                found.push((previous, start, invert));
-            }
-            found.push((start, end, !invert));
-            previous = end;
-        }
-        if previous != text.len() {
-            found.push((previous, text.len(), invert));
-        }
-        Ok(found)
-    }
-
-    /// Splits each piece.
-    fn split(
-        &self,
-        pieces: Vec<String>,
-        behavior: Behavior,
-        invert: bool,
-        budget: &mut Budget,
-    ) -> Result<Vec<String>, Error> {
-        let mut found = Vec::new();
-        for piece in pieces {
-            let ranges = join(self.ranges(&piece, invert, budget)?, behavior);
-            let parts = ranges.into_iter().filter_map(|(from, to)| piece.get(from..to));
-            found.extend(parts.filter(|part| !part.is_empty()).map(str::to_owned));
-        }
-        Ok(found)
-    }
-}
-
-/// Returns the length of an expression with counted repetitions such as `{3}` written out:
-/// `(ab){3}` is longer than three times `(ab)`. It may be too large, but not too small.
-fn expanded_length(expression: &str) -> usize {
-    // Whitespace and comments between an atom and its count would hide the count.
-    let is_verbose = expression.match_indices("(?").any(|(at, _)| {
-        let flags = expression.get(at + 2..).unwrap_or_default();
-        let flags = flags.split(|c: char| !c.is_ascii_alphabetic() && c != '-').next();
-        flags.is_some_and(|flags| flags.contains('x'))
-    });
-    if is_verbose {
-        return usize::MAX;
-    }
-    let mut outer: Vec<(usize, usize)> = Vec::new();
-    // The length so far, and the longest atom that a count after it may repeat.
-    let (mut length, mut atom) = (0usize, 0usize);
-    let mut rest = expression;
-    while let Some(c) = rest.chars().next() {
-        let taken = match c {
-            '\\' => escape_length(rest),
-            '[' => class_length(rest),
-            '{' => match count(rest) {
-                Some((taken, times)) => {
-                    length = length.saturating_add(atom.saturating_mul(times.saturating_sub(1)));
-                    atom = atom.saturating_mul(times.max(1));
-                    taken
-                }
-                None => 1,
-            },
-            _ => c.len_utf8(),
-        };
-        rest = rest.get(taken..).unwrap_or_default();
-        length = length.saturating_add(taken);
-        match c {
-            '(' => {
-                outer.push((length, atom));
-                (length, atom) = (0, 0);
-            }
-            ')' => {
-                let (before, atom_before) = outer.pop().unwrap_or_default();
-                // The parentheses may be a comment between an atom and its count.
-                atom = length.max(atom_before);
-                length = length.saturating_add(before);
-            }
-            '*' | '+' | '?' | '{' => {}
-            _ => atom = taken,
-        }
-    }
-    outer.into_iter().fold(length, |length, (before, _)| length.saturating_add(before))
-}
-
-/// Returns the length of the escape at the beginning, with the braces of `\p{L}` and `\x{300}`.
-fn escape_length(text: &str) -> usize {
-    let mut characters = text.chars();
-    let escaped = characters.by_ref().nth(1);
-    let length = 1 + escaped.map_or(0, char::len_utf8);
-    let has_braces =
-        escaped.is_some_and(|c| "pPxuUobBkg".contains(c)) && characters.next() == Some('{');
-    let close = text.find('}').filter(|_| has_braces);
-    close.map_or(length, |close| close + 1)
-}
-
-/// Returns the length of the character class at the beginning, with the classes in it.
-fn class_length(text: &str) -> usize {
-    let (mut at, mut depth) = (0, 0usize);
-    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
-        let is_first = text.get(..at).is_some_and(|before| matches!(before, "[" | "[^"));
-        match rest.as_bytes() {
-            [b'\\', ..] => {
-                at += escape_length(rest);
-                continue;
-            }
-            [b'[', ..] => depth += 1,
-            [b']', ..] if !is_first => depth -= 1,
-            _ => {}
-        }
-        at += rest.chars().next().map_or(1, char::len_utf8);
-        if depth == 0 {
-            break;
-        }
-    }
-    at
-}
-
-/// Returns the length of the count at the beginning, such as `{2,3}`, and the highest number in it.
-fn count(text: &str) -> Option<(usize, usize)> {
-    let (inside, _) = text.strip_prefix('{')?.split_once('}')?;
-    let numbers = inside.split(',').map(str::trim).filter(|number| !number.is_empty());
-    let numbers: Option<Vec<usize>> = numbers.map(|number| number.parse().ok()).collect();
-    Some((inside.len() + 2, numbers?.into_iter().max()?))
 }
 
 /// Joins or removes ranges as a behavior says.
@@ -407,7 +303,7 @@ mod tests {
 
     fn split(component: &Value, text: &str) -> Result<Vec<String>, String> {
         let pre_tokenizer = PreTokenizer::new(component).map_err(|error| error.to_string())?;
-        pre_tokenizer.split(text, &mut Budget::new(text)).map_err(|error| error.to_string())
+        pre_tokenizer.split(text, true, &mut Budget::new(text)).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -442,24 +338,6 @@ mod tests {
         json!({ "type": "Split", "pattern": { "Regex": expression }, "behavior": "Isolated" })
     }
 
-    #[test]
-    fn empty_matches_are_those_of_find_iter() {
-        let text = "ab  c dé";
-        for expression in ["x*", " *", "b*", "(?=é)", "", "$", r"\b", "(?<=a)b*", "(?=(.))"] {
-            let regex = Regex::new(expression).unwrap();
-            let expected: Vec<_> = regex
-                .find_iter(text)
-                .map(|it| it.unwrap())
-                .map(|it| (it.start(), it.end()))
-                .collect();
-            let expression = Expression::new(expression).unwrap();
-            let found = expression.ranges(text, false, &mut Budget::new(text)).unwrap();
-            let found: Vec<_> =
-                found.into_iter().filter(|it| it.2).map(|it| (it.0, it.1)).collect();
-            assert_eq!(found, expected, "{}", expression.text);
-        }
-    }
-
     /// Each search backtracks less than the limit of a search, and matches one character. With a
     /// limit for each search alone, the 64 parts would take a billion steps.
     #[test]
@@ -469,29 +347,14 @@ mod tests {
         let pre_tokenizer = json!({ "type": "Sequence", "pretokenizers": parts });
         let pre_tokenizer = PreTokenizer::new(&pre_tokenizer).unwrap();
         let mut budget = Budget::new(&text);
-        let error = pre_tokenizer.split(&text, &mut budget).unwrap_err().to_string();
+        let error = pre_tokenizer.split(&text, true, &mut budget).unwrap_err().to_string();
         assert!(error.contains("too many steps"), "{error}");
         assert!(budget.spent <= (4 << 20) + text.len() * 4096, "{} steps", budget.spent);
     }
 
     #[test]
-    fn counted_repetitions_are_written_out() {
-        for (expression, expected) in [
-            (r"\s{512}|\p{N}", 512 * 2 + 1 + 5),
-            ("a{3}{2}", 3 * 2),
-            (r"[\]a]{2}", 2 * 5),
-            ("[]a]{2}", 2 * 4),
-            ("[[a]b]{2}", 2 * 6),
-            (r"(ab){1,3}", 3 * 4),
-        ] {
-            let found = expanded_length(expression);
-            assert!(found >= expected, "{expression}: {found}");
-            assert!(found < expected + 9, "{expression}: {found}");
-        }
+    fn long_expressions_are_refused() {
         let nested = split_by("(?:(?:(?:(?=a)|b){90}){90}){90}");
         assert!(split(&nested, "a").unwrap_err().contains("repetitions"));
-        for hidden in ["(?x)(?:(?=a)|b) {9999}", "(?:(?=a)|b)(?#c){9999}"] {
-            assert!(expanded_length(hidden) > MAX_EXPRESSIONS, "{hidden}");
-        }
     }
 }

@@ -6,4 +6,6 @@ mod explain;
 mod hostile;
 mod identity;
 mod laws;
+#[cfg(feature = "tokenizer-json")]
+mod library;
 mod vocabulary;

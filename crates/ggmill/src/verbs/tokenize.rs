@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
-use ggmill_convert::{TokenizerFiles, convert_tokenizer};
+use ggmill_convert::{LibraryTokenizer, TokenizerFiles, convert_tokenizer};
 use ggmill_pipeline::ErrorKind;
 use ggmill_tokenizer::{EncodeOptions, LoadOptions, Tokenizer};
 
@@ -37,6 +37,20 @@ impl OpenOptions {
         let notes = remarks.into_iter().map(|remark| Note::File(path.to_owned(), remark)).collect();
         let tokenizer = Tokenizer::from_entries(metadata).map_err(|error| located(error.into()))?;
         Ok((tokenizer, notes))
+    }
+
+    /// Opens the tokenizer of a `tokenizer.json` or of its directory as the `tokenizers` library reads
+    /// it. Returns `None` if the path is that of another model or tokenizer.
+    pub fn open_library_tokenizer(
+        &self,
+        path: impl AsRef<Path>,
+    ) -> Result<Option<LibraryTokenizer>> {
+        let path = path.as_ref();
+        let located = |error: ggmill_pipeline::Error| {
+            Error::from(error).replace_hint(None::<Hint>).within(path)
+        };
+        let Some(files) = TokenizerFiles::open(path).map_err(located)? else { return Ok(None) };
+        LibraryTokenizer::open(&files).map_err(located)
     }
 }
 

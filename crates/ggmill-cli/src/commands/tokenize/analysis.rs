@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::path::Path;
 
+use ggmill::convert::LibraryTokenizer;
 use ggmill_core::RawStr;
 use ggmill_tokenizer::{
     Advice, EncodeOptions, Explained, ExplainedText, ExplainedWord, MergeOrder, Piece, Reason,
-    Tokenizer, compare, fitting_pre_tokenizers,
+    Tokenizer, compare, compare_ids, fitting_pre_tokenizers,
 };
 
 use super::output::text as text_of;
@@ -64,6 +65,59 @@ pub(super) fn print_comparison(
     }
     out.flush()?;
     Ok(if found.is_equal() { Status::Fine } else { Status::Findings })
+}
+
+/// Prints the differences between the tokens of a text in a vocabulary and those of the library for a
+/// `tokenizer.json` (`--compare`).
+pub(super) fn print_library_comparison(
+    models: ((&Path, &Tokenizer), (&Path, &LibraryTokenizer)),
+    text: &[u8],
+    options: EncodeOptions,
+    console: Console,
+) -> Result<Status, Failure> {
+    let ((first, tokenizer), (second, library)) = models;
+    let text = std::str::from_utf8(text).map_err(|_| {
+        Failure::new(format_args!("{}: the library tokenizes only UTF-8", shown(second)))
+    })?;
+    let failed =
+        |error: ggmill_pipeline::Error| Failure::new(format_args!("{}: {error}", shown(second)));
+    let mut pieces = Vec::new();
+    tokenizer.encode_with_offsets(text, &options, &mut pieces).map_err(Failure::new)?;
+    let left: Vec<u32> = pieces.iter().map(|piece| piece.id).collect();
+    let right = library.encode(text, &options).map_err(failed)?;
+    let differences = compare_ids(&left, &right);
+    let mut out = console.text();
+    for (path, count) in [(first, left.len()), (second, right.len())] {
+        let tokens = if count == 1 { "token " } else { "tokens" };
+        writeln!(out, "{count:>12} {tokens}  {}", shown(path))?;
+    }
+    let Some(difference) = differences.first() else {
+        writeln!(out, "the tokens are identical")?;
+        out.flush()?;
+        return Ok(Status::Fine);
+    };
+    let parts = if differences.len() == 1 { "part" } else { "parts" };
+    writeln!(out, "{} {parts} of the text tokenized differently; the first:", differences.len())?;
+    let theirs = right.get(difference.right.clone()).unwrap_or_default();
+    let ours = pieces.get(difference.left.clone()).unwrap_or_default();
+    writeln!(out, "  {}:{}", shown(first), segmentation(tokenizer, ours))?;
+    write!(out, "  {}:", shown(second))?;
+    for &id in theirs.iter().take(SHOWN) {
+        let token = library.token(id).unwrap_or_default();
+        write!(out, " {:?} ({id})", RawStr::from(token))?;
+    }
+    if theirs.is_empty() {
+        write!(out, " no tokens")?;
+    }
+    writeln!(out, "{}", if theirs.len() > SHOWN { " …" } else { "" })?;
+    let kind = tokenizer.vocabulary().kind();
+    let is_whole = options.add_special && options.parse_special;
+    let cause = if is_whole { library.cause(text, &left, kind).map_err(failed)? } else { None };
+    if let Some(cause) = cause {
+        writeln!(out, "  llama.cpp does not support {cause}")?;
+    }
+    out.flush()?;
+    Ok(Status::Findings)
 }
 
 /// Returns the names of the pre-tokenizers, if they are the reason; otherwise an empty string.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use ggmill_tokenizer::EncodeOptions;
 
 use crate::console::Console;
-use crate::files::{open_tokenizer, shown, write_file};
+use crate::files::{open_library_tokenizer, open_tokenizer, shown, write_file};
 use crate::outcome::{Failure, Status};
 use ggmill::read_bytes;
 
@@ -96,7 +96,8 @@ pub(crate) struct Args {
     /// per line
     #[arg(long, group = "form")]
     jsonl: bool,
-    /// Compare with the vocabulary of another model or tokenizer
+    /// Compare with the vocabulary of another model or tokenizer; a tokenizer.json is read as the
+    /// tokenizers library reads it
     #[arg(long, value_name = "FILE", group = "form")]
     compare: Option<PathBuf>,
     /// Do not add BOS, EOS or SEP tokens
@@ -202,6 +203,10 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         return Ok(Status::Fine);
     }
     if let Some(other) = &args.compare {
+        if let Some(library) = open_library_tokenizer(other)? {
+            let models = ((model, &tokenizer), (&**other, &library));
+            return analysis::print_library_comparison(models, &text, options, console);
+        }
         let second = open_tokenizer(other, None, console)?;
         let models = [(model, &tokenizer), (&**other, &second)];
         return analysis::print_comparison(models, &text, options, console);

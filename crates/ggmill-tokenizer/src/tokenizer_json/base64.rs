@@ -19,7 +19,7 @@ const VALUES: [u8; 256] = {
 };
 
 /// Decodes Base64. Fails if the length is wrong or a character is not in the alphabet.
-pub(crate) fn decode_base64(text: &str) -> Result<Vec<u8>, String> {
+pub fn decode_base64(text: &str) -> Result<Vec<u8>, String> {
     let digits = text.trim_end_matches('=');
     let padded = text.len().saturating_sub(digits.len());
     if !text.len().is_multiple_of(4) || padded > 2 {
@@ -42,7 +42,7 @@ pub(crate) fn decode_base64(text: &str) -> Result<Vec<u8>, String> {
 }
 
 /// Encodes bytes in Base64.
-pub(crate) fn encode_base64(bytes: &[u8]) -> String {
+pub fn encode_base64(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3).saturating_mul(4));
     for three in bytes.chunks(3) {
         let at = |place: usize| u32::from(three.get(place).copied().unwrap_or(0));
