@@ -116,6 +116,8 @@ pub(crate) struct Assumption {
     /// Holds if the setting has another value.
     pub(crate) when: Expression,
     pub(crate) assumed: Box<str>,
+    /// The number of tokens up to which the value makes no difference.
+    pub(crate) exact_tokens: Option<Expression>,
 }
 
 impl Architecture {
@@ -549,8 +551,10 @@ impl Assumption {
     fn understand(raw: &RawAssumption, known: &dyn Fn(&str) -> bool) -> Result<Self> {
         let when = Expression::parse(&raw.when)?;
         when.check_names(known)?;
+        let exact_tokens = raw.exact_tokens.as_deref().map(Expression::parse).transpose()?;
+        exact_tokens.iter().try_for_each(|tokens| tokens.check_names(known))?;
         let (setting, assumed) = (raw.setting.as_str().into(), raw.assumed.as_str().into());
-        Ok(Self { setting, when, assumed })
+        Ok(Self { setting, when, assumed, exact_tokens })
     }
 }
 
