@@ -14,7 +14,7 @@ LEFT_OUT = re.compile(
     r"|deterministic|^tokenizer|num_logits_to_keep|^name_or_path|time_step_init|time_step_scale|^task_specific|per_layer_config|max_source_positions|^median_filter|classifier_activation"
 )
 ACTIVATIONS = ["silu", "gelu", "gelu_pytorch_tanh", "gelu_new", "relu", "relu2", "tanh"]
-# Other legal values, by field.
+# Other legal values, by field. With few index heads, many scores are 0, and which of equal ones are chosen is arbitrary.
 VALUES: dict[str, list] = {
     "scoring_func": ["softmax", "sigmoid", "sqrtsoftplus"], "topk_method": ["greedy", "group_limited_greedy", "noaux_tc"], "expert_selection_fn": ["softmax", "sigmoid"],
     "position_embedding_type": ["absolute", "relative_key", "rope", "nope"], "feed_forward_proj": ["relu", "gated-gelu", "gated-silu", "gelu"], "dense_act_fn": ["relu", "gelu_new", "silu"],
