@@ -1,6 +1,6 @@
 """Compares what converted files compute with what transformers computes, for every class that it builds and for one changed setting at a time.
 
-    python library.py GGMILL OUT.tsv [--defaults] [--class NAME]... [--setting NAME]... [--seconds N] [--budget N] [--keep DIR] [--assume]
+    python library.py GGMILL OUT.tsv [--defaults] [--class NAME]... [--setting NAME]... [--share PERCENT] [--seconds N] [--budget N] [--keep DIR] [--assume]
     python library.py summary TABLE.tsv...
 
 A model of the class gets a small configuration (library_models.py), random weights in F32, and is saved by the library. `ggmill convert` writes a file without vocabulary,
@@ -15,7 +15,7 @@ A model of the class gets a small configuration (library_models.py), random weig
     cannot build the library does not make or run such a model
 
 OUT.tsv has a line for each case (class, setting, value, result, NMSE, message), sorted; cases that it already has are not repeated. --class and --setting take
-regular expressions. --seconds limits a case, --budget the whole run. --keep leaves the checkpoint and the file of each case in a directory.
+regular expressions. --share runs a sample of the settings, this share of every class, chosen by a hash of the case. --seconds limits a case, --budget the whole run. --keep leaves the checkpoint and the file of each case in a directory.
 --assume converts with --assume-defaults, so that what a file cannot express is wrong rather than refused: library_assumed.py reads such a table.
 Needs torch 2.11.0, transformers (5.24.0; 4.57.6), numpy and safetensors.
 """
@@ -31,6 +31,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from pathlib import Path
 
 EXACT, NEAR = 1e-9, 1e-6
@@ -252,6 +253,7 @@ def run_class(name: str, defaults: bool, options, table: Table, harness: Harness
     cases = [case for case in settings.cases(family) if (name, *case[:2]) not in table.rows]
     if options.settings:
         cases = [case for case in cases if any(re.fullmatch(pattern, case[0]) for pattern in options.settings)]
+    cases = [case for case in cases if zlib.crc32(" ".join((name, *case[:2])).encode()) % 100 < options.share]
     if not cases:
         return
     config = family.config()
@@ -281,6 +283,7 @@ def main() -> None:
     parser.add_argument("--defaults", action="store_true")
     parser.add_argument("--class", dest="classes", action="append")
     parser.add_argument("--setting", dest="settings", action="append")
+    parser.add_argument("--share", type=float, default=100)
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--budget", type=float, default=float("inf"))
     parser.add_argument("--keep", type=Path)

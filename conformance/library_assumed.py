@@ -4,7 +4,8 @@
 
 OUT is crates/ggmill-arch/data/settings.json. A table has cases with one setting changed each, converted with --assume-defaults where the file cannot express the value. A setting is
 listed for a model type if some value of it is wrong; the values that are listed with it are those of the cases that are exact or near, and that of the default if the class is right
-by default. Settings that descriptions handle themselves, because it depends on more than their value, are left out. Needs transformers 5.24.0 and torch.
+by default. Settings that descriptions handle themselves, because it depends on more than their value, are left out. What OUT lists for other settings stays. Activations need no case:
+no description but that of ModernBERT reads one, so that the default is the only one of a class that is right by default. Needs transformers 5.24.0 and torch.
 """
 
 import json
@@ -18,6 +19,8 @@ DESCRIBED = re.compile(r"^\(|^\.|^rope_|^layer_types$|^layer_rope_theta$|window|
 # What counts depends on the class, or on a size.
 DEPENDENT = {("llama4_text", "use_qk_norm"), ("gemma3_text", "use_bidirectional_attention"), ("gemma", "use_bidirectional_attention")}
 TRUE = {"exact", "near", "no effect"}
+ACTIVATION = re.compile(r"(^|_)(act|activation|activation_function)$")
+READS_ACTIVATION = {"modernbert"}
 # Other names of the same function.
 SAME = [["silu", "swish"], ["gelu", "gelu_python"], ["gelu_new", "gelu_pytorch_tanh", "gelu_accurate", "gelu_fast"]]
 
@@ -42,6 +45,17 @@ def rows(paths: list[str]):
         for line in Path(path).read_text(encoding="utf-8").splitlines()[1:]:
             name, setting, value, result = line.split("\t")[:4]
             yield name, setting, value, result
+
+
+def activations(model_type: str, config) -> dict[str, list]:
+    """Returns the activations of a configuration with their other names."""
+    import library_models as models
+
+    known = models.fields(config).items()
+    chosen = {name: value for name, value in known if ACTIVATION.search(name) and isinstance(value, str)}
+    # The two formulas of GELU are near each other.
+    gelu = with_same(["gelu", "gelu_new"])
+    return {name: gelu if value in gelu else with_same([value]) for name, value in chosen.items() if model_type not in READS_ACTIVATION}
 
 
 def main(out: str, tables: list[str]) -> None:
@@ -74,12 +88,19 @@ def main(out: str, tables: list[str]) -> None:
                 is_chance = result == "no effect" and re.fullmatch(r"[-+.\de]+", value)
                 if result in TRUE | {"wrong"} and not is_chance:
                     (accepted if result in TRUE else wrong)[config.model_type][setting].add(value)
-    found = {}
+    found = json.loads(Path(out).read_text(encoding="utf-8"))["settings"] if Path(out).exists() else {}
+    for name, result in right.items():
+        if result in TRUE:
+            config = models.at(models.Family(name).config(), models.Family(name).path)
+            known = found.get(config.model_type, {})
+            if usual := activations(config.model_type, config) | known:
+                found[config.model_type] = usual
     for model_type, of_type in sorted(wrong.items()):
         of_type = {name: sorted(accepted[model_type][name] - values) for name, values in sorted(of_type.items())}
         of_type = {name: numbers(with_same([json.loads(value) for value in values]), list(map(json.loads, wrong[model_type][name]))) for name, values in of_type.items() if values and "Infinity" not in "".join(values)}
         if of_type:
-            found[model_type] = of_type
+            found[model_type] = found.get(model_type, {}) | of_type
+    found = {model_type: dict(sorted(of_type.items())) for model_type, of_type in sorted(found.items())}
     lines = [f"  {json.dumps(model_type)}: {json.dumps(of_type)}" for model_type, of_type in found.items()]
     text = f'{{\n "schema": "ggmill.settings/1",\n "source": "transformers {transformers.__version__}",\n "settings": {{\n' + ",\n".join(lines) + "\n }\n}\n"
     Path(out).write_text(text, encoding="utf-8")

@@ -14,7 +14,7 @@ LEFT_OUT = re.compile(
     r"|deterministic|^tokenizer|num_logits_to_keep|^name_or_path|time_step_init|time_step_scale|^task_specific|per_layer_config|max_source_positions|^median_filter|classifier_activation"
 )
 ACTIVATIONS = ["silu", "gelu", "gelu_pytorch_tanh", "gelu_new", "relu", "relu2", "tanh"]
-# Other legal values, by field.
+# Other legal values, by field. With few index heads, many scores are 0, and which of equal ones are chosen is arbitrary.
 VALUES: dict[str, list] = {
     "scoring_func": ["softmax", "sigmoid", "sqrtsoftplus"], "topk_method": ["greedy", "group_limited_greedy", "noaux_tc"], "expert_selection_fn": ["softmax", "sigmoid"],
     "position_embedding_type": ["absolute", "relative_key", "rope", "nope"], "feed_forward_proj": ["relu", "gated-gelu", "gated-silu", "gelu"], "dense_act_fn": ["relu", "gelu_new", "silu"],
@@ -25,7 +25,7 @@ VALUES: dict[str, list] = {
     "global_attn_every_n_layers": [1, 2], "full_attention_interval": [1, 2], "no_rope_layer_interval": [1, 2], "first_k_dense_replace": [0, 2, 4], "num_dense_layers": [0, 2],
     "decoder_sparse_step": [2], "moe_layer_freq": [2], "moe_layer_interval": [2], "interleave_moe_layer_step": [2], "num_nextn_predict_layers": [0, 1], "mlp_only_layers": [[0], [1, 2]],
     "num_experts_per_tok": [1, 3], "num_experts_per_token": [1, 3], "moe_k": [1, 3], "top_k_experts": [1, 3], "n_shared_experts": [1, 2, None], "num_shared_experts": [0, 1, 2],
-    "moe_num_shared_experts": [0, 1], "n_group": [1, 2, 4, None], "topk_group": [1, 2, None], "num_kv_shared_layers": [0, 1, 2], "index_topk": [4, 32], "index_n_heads": [2], "moe_top_k": [2],
+    "moe_num_shared_experts": [0, 1], "n_group": [1, 2, 4, None], "topk_group": [1, 2, None], "num_kv_shared_layers": [0, 1, 2], "index_topk": [4, 32], "index_n_heads": [8], "moe_top_k": [2],
     "final_logit_softcapping": [None, 5.0], "attn_logit_softcapping": [None, 5.0], "moe_router_logit_softcapping": [2.0], "query_pre_attn_scalar": [64, 16], "rotary_dim": [4, 16],
     "swiglu_limit": [0.5, None], "softmax_scale": [0.5], "clip_qkv": [0.5], "logit_scale": [0.5, None], "rescale_every": [0, 2], "mamba_d_conv": [3], "conv_kernel": [3], "conv_L_cache": [4],
     "linear_conv_kernel_dim": [3], "relative_attention_num_buckets": [8], "relative_attention_max_distance": [16], "n_inner": [96], "alibi_bias_max": [4], "hidden_size_per_layer_input": [0],

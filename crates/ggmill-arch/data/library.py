@@ -80,9 +80,10 @@ def plain_rope_parameters(base):
 def with_base(rope_params, base):
     return [base, rope_params[1], rope_params[2], rope_params[3]]
 
-def unscaled(rope_params, base):
-    """The parameters with another base and without the linear scale, as layers with a window have them."""
-    return [base, 1.0, rope_params[2], rope_params[3]]
+def unscaled(rope_params, base, scaling_factor=rope_factor, linear_factor=rope_linear_factor):
+    """The parameters with another base and without the linear scale, as layers with a window have them. YaRN multiplies by its growth only where it scales."""
+    growth = 0.0 if rope_params[3] is None else yarn_growth(scaling_factor, linear_factor)
+    return [base, 1.0, rope_params[2] / (growth + 1.0), rope_params[3]]
 
 def rope_halves(x, rope_params, length=rope_length, factors=None):
     """Rotates number i of a head together with number i + length / 2 (as GPT-NeoX)."""

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use ggmill_arch::{
-    Architecture, Assigned, Operation, Origin, ParameterValue, Resolved, Source, Subject,
-    TensorSpec, TensorType, VocabularyKind, VocabularySpec, kind_of_architecture,
+    Architecture, Assigned, AssumedSetting, Operation, Origin, ParameterValue, Resolved, Source,
+    Subject, TensorSpec, TensorType, VocabularyKind, VocabularySpec, kind_of_architecture,
 };
 use ggmill_core::{FileType, GgmlType, MetadataBuf, RawStr, Shape, keys, size_label};
 use ggmill_pipeline::{
@@ -207,14 +207,23 @@ pub fn convert(
     notes.extend(resolved.warnings().iter().map(ToString::to_string));
     // A vocabulary alone computes nothing.
     let assumed = resolved.assumed_settings().iter().filter(|_| !options.vocab_only);
-    let assumed: Vec<String> = assumed.map(ToString::to_string).collect();
-    if !assumed.is_empty() {
-        let message = format!("config.json: {}", assumed.join("; "));
+    let (mild, severe): (Vec<_>, Vec<_>) =
+        assumed.partition(|setting| setting.is_exact_for_short_texts());
+    let list = |settings: &[&AssumedSetting]| {
+        let texts: Vec<String> = settings.iter().map(ToString::to_string).collect();
+        format!("config.json: {}", texts.join("; "))
+    };
+    if !severe.is_empty() {
         if !options.assume_defaults {
-            return Err(Error::new(ErrorKind::Setting, message));
+            return Err(Error::new(ErrorKind::Setting, list(&severe)));
         }
-        notes.push(format!("the file does not compute what the checkpoint does: {message}"));
+        notes
+            .push(format!("the file does not compute what the checkpoint does: {}", list(&severe)));
     }
+    if !mild.is_empty() {
+        notes.push(format!("the file computes long texts differently: {}", list(&mild)));
+    }
+    let assumed: Vec<String> = severe.iter().chain(&mild).map(ToString::to_string).collect();
 
     let (tensors, wide) =
         if options.vocab_only { Default::default() } else { tensors(&weights, &resolved, target)? };

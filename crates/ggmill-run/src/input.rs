@@ -36,6 +36,9 @@ pub(crate) struct Limits {
     pub(crate) vocabulary: u64,
     /// The number of rows of the position embedding table, if the model has one.
     positions: Option<u64>,
+    /// The number of tokens up to which the rotary factors of the graph count, if there are others for
+    /// longer texts.
+    pub(crate) short_factors: Option<u64>,
 }
 
 /// The limits of the source of a text.
@@ -76,7 +79,8 @@ impl Limits {
             let message = format_args!("the graph does not take the tokens of the {text}");
             Error::new(ErrorKind::Graph, message)
         })?;
-        Ok(Self { vocabulary, positions: rows(graph, Rows::Positions, of_source) })
+        let positions = rows(graph, Rows::Positions, of_source);
+        Ok(Self { vocabulary, positions, short_factors: None })
     }
 
     /// Fails for tokens outside the vocabulary, and for more tokens than the model has positions.
@@ -86,7 +90,16 @@ impl Limits {
             let message = format!("token ID {token}, but the model has {} tokens", self.vocabulary);
             return Err(Error::new(ErrorKind::Tokens, message));
         }
-        check_len(tokens.len(), self.positions, "tokens")
+        match self.short_factors {
+            Some(most) if tokens.len() as u64 > most => Err(Error::new(
+                ErrorKind::Tokens,
+                format_args!(
+                    "{} tokens, but the computation has the rotary factors for {most} only",
+                    tokens.len()
+                ),
+            )),
+            _ => check_len(tokens.len(), self.positions, "tokens"),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ggmill_arch::graph::{
     Extent, Graph, Node, Operation, Output, STEPS_KEY, Weight, dimensions_of,
 };
-use ggmill_arch::{Architecture, ErrorKind as ArchErrorKind};
+use ggmill_arch::{Architecture, ErrorKind as ArchErrorKind, ParameterValue};
 use ggmill_core::{Model, NoTensors};
 use ggmill_quant::{Panels, codec};
 
@@ -29,6 +29,11 @@ pub enum GraphSource {
     /// The graph is from the metadata of the file.
     File,
 }
+
+/// The tensors with factors of rotary positions for texts within the original context, which graphs use,
+/// and for longer ones.
+const SHORT_FACTORS: &str = "rope_factors_short.weight";
+const LONG_FACTORS: &str = "rope_factors_long.weight";
 
 /// A model with its computation graph. All tensors of the graph exist in the file with the expected
 /// shapes.
@@ -67,7 +72,15 @@ impl<'m> Program<'m> {
         let resolved = architecture.resolve_file(model.metadata()).map_err(failed)?;
         let present = |name: &str| model.tensor(name).is_ok();
         let graph = resolved.graph(&present).map_err(failed)?;
-        Self::new(model, graph, GraphSource::Description)
+        let is_short = graph.weights().iter().any(|weight| weight.name == SHORT_FACTORS);
+        let mut program = Self::new(model, graph, GraphSource::Description)?;
+        if let Some(&ParameterValue::Int(tokens @ 1..)) = resolved.parameter("rope_original_context")
+            && is_short
+            && present(LONG_FACTORS)
+        {
+            program.limits.short_factors = Some(tokens.unsigned_abs());
+        }
+        Ok(program)
     }
 
     /// Returns the program of a model, with the graph stored in its file.

@@ -22,6 +22,7 @@ def model():
     check_windows()
     check_next_tokens()
     check_experts()
+    check_no_expert_groups()
     assert window > 0 and heads > 0 and key_length > 0 and value_length > 0, "attention.sliding_window, or a number or a length of attention heads, is 0"
     rope_params = rope_parameters()
     x = embed(token_embd, tokens)

@@ -622,6 +622,9 @@ pub(crate) struct RawAssumption {
     pub(crate) when: String,
     /// The assumed value, in words or as JSON.
     pub(crate) assumed: String,
+    /// The number of tokens up to which the value makes no difference.
+    #[serde(default)]
+    pub(crate) exact_tokens: Option<String>,
 }
 
 /// An expression, or a plain number or bool, which needs no quotes.
@@ -735,7 +738,7 @@ coded! { RawGroup { r#for, when, tensor } }
 coded! { RawSteps { r#for, when, steps } }
 coded! { RawSourceTable { name, names, r#for, operations, when, parts, first, last, shape, zero_rest, same_rest, preferred } }
 coded! { RawRemark { when, because } }
-coded! { RawAssumption { setting, when, assumed } }
+coded! { RawAssumption { setting, when, assumed, exact_tokens } }
 coded_enum! { RawIgnore { Pattern(pattern), 1 => Table(table) } }
 coded_enum! { RawStage { Early, 1 => Model, 2 => Never } }
 coded_enum! { RawSpacePrefix { Flag(flag), 1 => Place(place) } }

@@ -116,6 +116,8 @@ pub(crate) struct Assumption {
     /// Holds if the setting has another value.
     pub(crate) when: Expression,
     pub(crate) assumed: Box<str>,
+    /// The number of tokens up to which the value makes no difference.
+    pub(crate) exact_tokens: Option<Expression>,
 }
 
 impl Architecture {
@@ -556,8 +558,10 @@ impl Assumption {
     fn from_raw(raw: &RawAssumption, is_declared: &dyn Fn(&str) -> bool) -> Result<Self> {
         let when = Expression::parse(&raw.when)?;
         when.check_names(is_declared)?;
+        let exact_tokens = raw.exact_tokens.as_deref().map(Expression::parse).transpose()?;
+        exact_tokens.iter().try_for_each(|tokens| tokens.check_names(is_declared))?;
         let (setting, assumed) = (raw.setting.as_str().into(), raw.assumed.as_str().into());
-        Ok(Self { setting, when, assumed })
+        Ok(Self { setting, when, assumed, exact_tokens })
     }
 }
 

@@ -151,7 +151,8 @@ fn compare(name: &str, models: &[(String, Model)]) -> String {
         if same {
             continue;
         }
-        writeln!(faults, "{name}: model {number} has another graph").unwrap();
+        let other = hash(&found);
+        writeln!(faults, "{name}: model {number} has another graph, {other:x}").unwrap();
         if model.hash.is_none() {
             let differs = found.iter().zip(&model.lines).position(|(found, known)| found != known);
             let place = differs.unwrap_or_else(|| found.len().min(model.lines.len()));

@@ -20,7 +20,13 @@ pub struct AssumedSetting {
     pub value: String,
     /// The value that programs assume, as JSON or in words.
     pub assumed: String,
+    /// The number of tokens up to which the value makes no difference; `None` if it always makes one.
+    pub exact_tokens: Option<u64>,
 }
+
+/// A setting that makes no difference up to this number of tokens does not prevent a conversion: the
+/// windows of published models have 2,047 tokens or more.
+const SHORT_TEXT: u64 = 1024;
 
 /// The longest value in a message.
 const MAX_SHOWN: usize = 80;
@@ -32,14 +38,26 @@ impl AssumedSetting {
             value.truncate(end);
             value.push('…');
         }
-        Self { name: name.to_owned(), value, assumed: assumed.to_owned() }
+        Self { name: name.to_owned(), value, assumed: assumed.to_owned(), exact_tokens: None }
+    }
+
+    /// Returns `true` if texts of ordinary length are computed as by the library, so that a checkpoint
+    /// with this setting can be converted with a note.
+    pub fn is_exact_for_short_texts(&self) -> bool {
+        self.exact_tokens.is_some_and(|tokens| tokens >= SHORT_TEXT)
     }
 }
 
 impl fmt::Display for AssumedSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, value, assumed } = self;
-        write!(f, "{name} is {value}, and programs assume {assumed}")
+        let Self { name, value, assumed, exact_tokens } = self;
+        write!(f, "{name} is {value}, and programs assume {assumed}")?;
+        match exact_tokens {
+            Some(tokens) => {
+                write!(f, ", which makes a difference for texts of more than {tokens} tokens")
+            }
+            None => Ok(()),
+        }
     }
 }
 

@@ -221,7 +221,11 @@ impl<'a> Resolved<'a> {
         let mut assumed = Vec::new();
         for assumption in &self.architecture.assume {
             if assumption.when.evaluate_bool(&scope)? {
-                assumed.push(self.architecture.assumed_setting(assumption, config)?);
+                let mut setting = self.architecture.assumed_setting(assumption, config)?;
+                if let Some(tokens) = &assumption.exact_tokens {
+                    setting.exact_tokens = Some(tokens.evaluate_u64(&scope)?);
+                }
+                assumed.push(setting);
             }
         }
         if !self.architecture.is_projector() {

@@ -254,7 +254,9 @@ fn what_a_file_cannot_express_is_named() {
     };
     assert_eq!(
         yarn("truncate", json!(false)),
-        ["rope_scaling.truncate is false, and programs assume true"]
+        ["rope_scaling.truncate is false, and programs assume true: they round where YaRN begins \
+             and ends to blend, which turns some dimensions at another speed, the more the longer \
+             the text"]
     );
     assert_eq!(
         yarn("beta_fast", json!(16)),
@@ -264,7 +266,10 @@ fn what_a_file_cannot_express_is_named() {
     assert_eq!(assumed("sliding_window", json!(1 << 20)), [""; 0]);
     assert_eq!(
         assumed("sliding_window", json!(1024)),
-        ["sliding_window is 1024, and programs assume null"]
+        [
+            "sliding_window is 1024, and programs assume null, which makes a difference for texts of \
+             more than 1024 tokens"
+        ]
     );
 }
 

@@ -43,6 +43,7 @@ class Conversion(TypedDict):
     metadata: str | None
     arch_files: list[str]
     no_vocab: bool
+    assume_defaults: bool
     vocab_only: bool
     mmproj: bool
     pre: str | None

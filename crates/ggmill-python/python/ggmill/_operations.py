@@ -463,6 +463,7 @@ def _convert(
     metadata: Mapping[str, Any] | None = None,
     arch_files: Iterable[PathLike] = (),
     no_vocab: bool = False,
+    assume_defaults: bool = False,
     vocab_only: bool = False,
     mmproj: bool = False,
     pre: str | None = None,
@@ -500,6 +501,8 @@ def _convert(
             ``{"general.author": "…"}``.
         arch_files: Paths of architecture descriptions (TOML) to use as well.
         no_vocab: Write no vocabulary.
+        assume_defaults: Convert a checkpoint with settings that the file cannot express, with the
+            values that programs assume. The key ``ggmill.assumed_settings`` lists them.
         vocab_only: Write only the metadata and the vocabulary, without tensors.
         mmproj: Convert the image and audio encoders to an mmproj file instead of the language
             model.
@@ -548,6 +551,7 @@ def _convert(
             metadata=metadata,
             arch_files=arch_files,
             no_vocab=no_vocab,
+            assume_defaults=assume_defaults,
             vocab_only=vocab_only,
             mmproj=mmproj,
             pre=pre,
@@ -570,6 +574,7 @@ def _conversion(
     metadata: Mapping[str, Any] | None,
     arch_files: Iterable[PathLike],
     no_vocab: bool,
+    assume_defaults: bool,
     vocab_only: bool,
     mmproj: bool,
     pre: str | None,
@@ -581,6 +586,7 @@ def _conversion(
         "metadata": None if metadata is None else json.dumps(dict(metadata)),
         "arch_files": [path_text(path) for path in arch_files],
         "no_vocab": no_vocab,
+        "assume_defaults": assume_defaults,
         "vocab_only": vocab_only,
         "mmproj": mmproj,
         "pre": pre,
@@ -646,6 +652,7 @@ def _plan_convert(
     metadata: Mapping[str, Any] | None = None,
     arch_files: Iterable[PathLike] = (),
     no_vocab: bool = False,
+    assume_defaults: bool = False,
     vocab_only: bool = False,
     mmproj: bool = False,
     pre: str | None = None,
@@ -688,6 +695,7 @@ def _plan_convert(
         metadata=metadata,
         arch_files=arch_files,
         no_vocab=no_vocab,
+        assume_defaults=assume_defaults,
         vocab_only=vocab_only,
         mmproj=mmproj,
         pre=pre,

@@ -91,6 +91,7 @@ pub(crate) struct Conversion {
     metadata: Option<String>,
     arch_files: Vec<PathBuf>,
     no_vocab: bool,
+    assume_defaults: bool,
     vocab_only: bool,
     mmproj: bool,
     pre: Option<String>,
@@ -229,6 +230,7 @@ fn converter<'a>(
 ) -> ggmill::Result<Convert<'a>> {
     let mut builder = ggmill::convert(path)?
         .no_vocab(conversion.no_vocab)
+        .assume_defaults(conversion.assume_defaults)
         .vocab_only(conversion.vocab_only)
         .mmproj(conversion.mmproj)
         .check(conversion.check)
