@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod advisory;
 mod data;
 mod explain;
 mod input;
@@ -10,7 +11,9 @@ mod report;
 mod rule;
 mod rules;
 mod source;
+mod verdict;
 
+pub use advisory::Advisory;
 #[cfg(feature = "examine")]
 pub use data::examine;
 pub use data::{DataFacts, DataPiece, PieceFacts, data_pieces};
@@ -26,3 +29,4 @@ pub use rules::{
     template_fault, unreadable,
 };
 pub use source::{Force, Source, StatedBy};
+pub use verdict::{Reason, Verdict};

@@ -196,8 +196,13 @@ impl Watch<'_> {
             self.add(BehaviorKind::Undetermined, message);
         } else if rendered == 0 {
             let error = errors.first().map(ToString::to_string).unwrap_or_default();
-            self.add(BehaviorKind::Undetermined, format!("no conversation can be rendered: {error}"));
-        } else if let Some(error) = errors.iter().find(|error| error.kind() == ErrorKind::Unsupported) {
+            self.add(
+                BehaviorKind::Undetermined,
+                format!("no conversation can be rendered: {error}"),
+            );
+        } else if let Some(error) =
+            errors.iter().find(|error| error.kind() == ErrorKind::Unsupported)
+        {
             let message = format!("uses an operation that cannot be evaluated: {error}");
             self.add(BehaviorKind::Undetermined, message);
         }
@@ -251,7 +256,8 @@ impl Watch<'_> {
                 self.add(BehaviorKind::Concealed, message);
             }
             if let Some(word) = prose::mixed(&run) {
-                let message = format!("writes \"{}\", a word of letters of two scripts", clipped(word));
+                let message =
+                    format!("writes \"{}\", a word of letters of two scripts", clipped(word));
                 self.add(BehaviorKind::Concealed, message);
             }
             if let Some(code) = prose::encoded(&run) {
@@ -406,16 +412,33 @@ impl Watch<'_> {
 /// Returns `true` for a switch that users write on purpose, such as `/no_think`.
 fn is_switch(text: &str) -> bool {
     text.trim().strip_prefix('/').is_some_and(|name| {
-        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+        !name.is_empty()
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
     })
 }
 
 /// Returns `true` for the name of a month or a day, or its abbreviation, in lower case.
 fn is_of_date(word: &str) -> bool {
     const NAMES: [&str; 19] = [
-        "january", "february", "march", "april", "may", "june", "july", "august", "september",
-        "october", "november", "december", "monday", "tuesday", "wednesday", "thursday", "friday",
-        "saturday", "sunday",
+        "january",
+        "february",
+        "march",
+        "april",
+        "may",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
+        "december",
+        "monday",
+        "tuesday",
+        "wednesday",
+        "thursday",
+        "friday",
+        "saturday",
+        "sunday",
     ];
     NAMES.iter().any(|name| *name == word || name.get(..3) == Some(word)) || word == "utc"
 }

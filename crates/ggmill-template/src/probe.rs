@@ -104,9 +104,9 @@ impl Probes {
         meter.spend(1)?;
         let contents = self.contents.borrow();
         let mut marks = text.pieces(0..text.len()).take(MAX_PROBES).map(|(_, mark)| mark.number());
-        let number = marks.find_map(|number| number.filter(|&number| {
-            contents.get(number).is_some_and(Option::is_some)
-        }));
+        let number = marks.find_map(|number| {
+            number.filter(|&number| contents.get(number).is_some_and(Option::is_some))
+        });
         Ok(number.and_then(|number| contents.get(number).cloned().flatten()))
     }
 

@@ -42,18 +42,23 @@ fn json_file(checked: &Checked<'_>) -> Value {
     file
 }
 
-fn json_finding(diagnostic: &Diagnostic) -> Value {
-    let (kind, name) = match &diagnostic.subject {
+/// Returns the subject of a finding as JSON: its kind, and its name if it has one.
+pub(crate) fn subject_json(subject: &OwnedSubject) -> Value {
+    let (kind, name) = match subject {
         OwnedSubject::File => ("file", Value::Null),
         OwnedSubject::Key(key) => ("key", unquoted(key).into()),
         OwnedSubject::Tensor(tensor) => ("tensor", unquoted(tensor).into()),
     };
+    json!({ "kind": kind, "name": name })
+}
+
+fn json_finding(diagnostic: &Diagnostic) -> Value {
     json!({
         "code": diagnostic.rule.code,
         "group": diagnostic.rule.group.name(),
         "severity": diagnostic.severity,
         "offset": diagnostic.offset,
-        "subject": { "kind": kind, "name": name },
+        "subject": subject_json(&diagnostic.subject),
         "summary": diagnostic.rule.summary,
         "message": diagnostic.message,
         "why": diagnostic.rule.why,

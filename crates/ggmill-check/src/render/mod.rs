@@ -3,6 +3,7 @@
 mod formats;
 mod text;
 
+pub(crate) use formats::subject_json;
 pub use formats::{github, json, sarif};
 pub use text::{Text, page};
 

@@ -158,6 +158,20 @@ rules! { Architecture;
         remedy: "Set the key from the model's config.json (max_position_embeddings).",
         fixed: "llama.context_length = 16",
     }
+    LIMIT = "GG1530" Error Reference {
+        summary: "Hyperparameter exceeds a limit of llama.cpp",
+        clause: "Reported when `block_count` is 0 or larger than 512, `nextn_predict_layers`, `posnet.block_count` or `convnext.block_count` is larger than `block_count`, or `rope.dimension_sections` has more than 4 elements or none that is positive. llama.cpp keeps the numbers of each layer in arrays of LLAMA_MAX_LAYERS (512) elements, and rejects a model that exceeds them; versions before August 2026 wrote beyond their end.",
+        why: "llama.cpp rejects the model, and older versions corrupt their memory.",
+        remedy: "Set the key from the model's config.json. If the number is right, use a program that supports it.",
+        fixed: "llama.block_count = 1",
+    }
+    NO_HEADS = "GG1531" Error Practice {
+        summary: "Attention has no heads",
+        clause: "Reported when `attention.head_count` or `attention.head_count_kv` is 0 in every layer, although the file has tensors of attention (attn_q, attn_k or attn_qkv).",
+        why: "The size of a head is the embedding length divided by the number of heads, so programs that do not check the number divide by zero.",
+        remedy: "Set the key from the model's config.json.",
+        fixed: "llama.attention.head_count = 2",
+    }
     GRAPH = "GG1528" Warning Practice {
         summary: "Computation graph does not match the file",
         clause: "Reported when the computation graph that ggmill can store in the metadata \
@@ -182,6 +196,7 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
     if !matches!(input.kind(), "model" | "vocab") {
         return;
     }
+    limits(input, name, out);
     let built_in = Catalogue::new();
     let described = input.catalogue.unwrap_or(&built_in).by_name(name);
     graph(input, described, out);
@@ -249,6 +264,69 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
     heads(input, &model, out);
     context(input, &model, out);
     rope(input, &model, out);
+}
+
+/// The maximum number of layers of llama.cpp, `LLAMA_MAX_LAYERS`, and of sections of RoPE.
+const MAX_LAYERS: u64 = 512;
+const MAX_SECTIONS: u64 = 4;
+
+/// Checks numbers that llama.cpp uses as lengths of arrays or as divisors.
+fn limits(input: &Input<'_>, name: &str, out: &mut Findings<'_>) {
+    let find = |key: &str| {
+        let entry = input.metadata().get(format!("{name}.{key}"))?;
+        Some((entry, entry.value().ok()?))
+    };
+    let number = |key: &str| find(key).and_then(|(entry, value)| Some((entry, value.as_u64()?)));
+    let blocks = number("block_count");
+    // Programs other than llama.cpp have other limits.
+    let by_loader = TensorNames::of(name).is_some();
+    if let Some((entry, count)) = blocks.filter(|_| by_loader)
+        && !(1..=MAX_LAYERS).contains(&count)
+    {
+        out.add(&LIMIT, Place::value(&entry), || {
+            format!("{count} layers, but llama.cpp supports 1 to {MAX_LAYERS}")
+        });
+    }
+    for key in ["nextn_predict_layers", "posnet.block_count", "convnext.block_count"] {
+        if let (Some((entry, count)), Some((_, blocks))) = (number(key), blocks)
+            && count > blocks
+        {
+            out.add(&LIMIT, Place::value(&entry), || {
+                format!("is {count}, but block_count is {blocks}")
+            });
+        }
+    }
+    if let Some((entry, Value::Array(sections))) = find("rope.dimension_sections") {
+        let has_positive = sections.integers().into_iter().flatten().any(|section| section > 0);
+        if sections.len() > MAX_SECTIONS || !has_positive {
+            out.add(&LIMIT, Place::value(&entry), || {
+                format!(
+                    "{} sections, expected at most {MAX_SECTIONS}, one of them positive",
+                    sections.len()
+                )
+            });
+        }
+    }
+    let has_attention = input.model_tensors().any(|(_, tensor)| {
+        tensor.name().to_str().is_ok_and(|name| {
+            [".attn_q.weight", ".attn_k.weight", ".attn_qkv.weight"]
+                .iter()
+                .any(|end| name.ends_with(end))
+        })
+    });
+    for key in ["attention.head_count", "attention.head_count_kv"] {
+        let Some((entry, value)) = find(key).filter(|_| has_attention) else { continue };
+        let is_zero = match &value {
+            Value::Array(heads) => {
+                !heads.is_empty()
+                    && heads.integers().is_some_and(|mut all| all.all(|count| count == 0))
+            }
+            value => value.as_i128() == Some(0),
+        };
+        if is_zero {
+            out.add(&NO_HEADS, Place::value(&entry), || "is 0".into());
+        }
+    }
 }
 
 /// Checks that the context length is not 0.

@@ -35,6 +35,8 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
             &[8],
             GgmlType::F32,
         )),
+        "GG1530" => model(llama().set("llama.block_count", Value::U32(513))),
+        "GG1531" => model(llama().set("llama.attention.head_count", Value::U32(0))),
         "GG1529" => model(llama().set("llama.context_length", Value::U32(0))),
         "GG1528" => model(
             llama()
@@ -71,6 +73,6 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
             GgmlType::F32,
         )),
         "GG1525" => model(Model::empty().set("general.architecture", "clip")),
-        _ => None,
+        _ => crate::examples_threats::example(code),
     }
 }

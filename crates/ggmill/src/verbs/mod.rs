@@ -42,6 +42,8 @@ mod running;
 mod tokenize;
 #[cfg(feature = "files")]
 mod types;
+#[cfg(feature = "files")]
+mod vet;
 
 #[cfg(feature = "files")]
 pub use check::{Check, Checked, FileCheck, Proposal, check};
@@ -81,3 +83,5 @@ pub use restore::{Restore, RestorePlan, Restored, restore};
 pub use running::{RunText, find_program, no_graph, probe, read_recorded};
 #[cfg(feature = "files")]
 pub use tokenize::{TokenCount, count_tokens};
+#[cfg(feature = "files")]
+pub use vet::vet;
