@@ -268,15 +268,14 @@ impl Watch<'_> {
         }
         let is_usual = |word: &str| matches!(word, "true" | "false" | "null" | "none");
         let asks_time = rendered.asks_time();
-        for word in &words {
-            if word.chars().count() > 3
-                && !self.source.contains(word.as_str())
-                && !is_usual(word)
-                && !(asks_time && is_of_date(word))
-            {
-                self.unwritten.insert(word.clone());
-            }
-        }
+        let is_known = |word: &str| {
+            word.chars().count() <= 3
+                || self.source.contains(word)
+                || is_usual(word)
+                || (asks_time && is_of_date(word))
+        };
+        let unwritten: Vec<String> = words.iter().filter(|word| !is_known(word)).cloned().collect();
+        self.unwritten.extend(unwritten);
         words
     }
 

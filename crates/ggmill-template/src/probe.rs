@@ -45,7 +45,7 @@ impl Probes {
             let is_content = path.starts_with("messages[")
                 && path.contains("].content")
                 && !path.ends_with("(name)")
-                && !path.ends_with(".type");
+                && path.rsplit('.').next() != Some("type");
             is_content.then(|| path.clone())
         };
         *self.contents.borrow_mut() = fields.iter().map(content).collect();

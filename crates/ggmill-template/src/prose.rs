@@ -39,7 +39,8 @@ fn without_markers(text: &str) -> String {
         let (open, close) = if from.starts_with('<') { ('<', '>') } else { ('[', ']') };
         let inside = from.get(1..).unwrap_or_default();
         let end = inside.char_indices().take_while(|(at, _)| *at < MAX_MARKER);
-        let end = end.map(|(at, c)| (at, c)).find(|(_, c)| *c == close).map(|(at, _)| at);
+        let mut end = end.filter(|(_, c)| *c == close).map(|(at, _)| at);
+        let end = end.next();
         let is_marker = |part: &str| {
             !part.is_empty()
                 && if open == '<' {
@@ -48,15 +49,12 @@ fn without_markers(text: &str) -> String {
                     part.chars().all(|c| c.is_ascii_uppercase() || matches!(c, '_' | '/'))
                 }
         };
-        match end.filter(|&end| inside.get(..end).is_some_and(is_marker)) {
-            Some(end) => {
-                out.push(' ');
-                rest = inside.get(end + 1..).unwrap_or_default();
-            }
-            None => {
-                out.push(open);
-                rest = inside;
-            }
+        if let Some(end) = end.filter(|&end| inside.get(..end).is_some_and(is_marker)) {
+            out.push(' ');
+            rest = inside.get(end + 1..).unwrap_or_default();
+        } else {
+            out.push(open);
+            rest = inside;
         }
     }
     out.push_str(rest);
