@@ -28,7 +28,7 @@ pub struct Advisory {
     pub affected: &'static str,
     /// The codes of the rules that recognize a file able to trigger it, separated by commas.
     rules: &'static str,
-    /// What happens.
+    /// The effect on the program.
     pub effect: &'static str,
     /// The property of a file that triggers it.
     pub trigger: &'static str,

@@ -28,7 +28,7 @@ impl Reason {
     }
 }
 
-/// Whether files are safe to hand to a loader, and why not, from a check with
+/// The verdict on files: safe to hand to a loader, or the reasons why not, from a check with
 /// [`Profile::Threat`](crate::Profile::Threat).
 ///
 /// ```

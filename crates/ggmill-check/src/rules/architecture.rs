@@ -1,18 +1,22 @@
 //! The requirements of an architecture: keys, consistent numbers, tensors and the computation graph.
 
+mod contents;
+mod limits;
+
 use std::collections::HashMap;
 
 use ggmill_arch::graph::{Graph, STEPS_KEY, Weight};
 use ggmill_arch::{
-    Architecture, Catalogue, Demand, Difference, ModelView, Resolved, SpecifiedKey, TensorNames,
-    block_of, distance,
+    Architecture, Catalogue, Demand, ModelView, SpecifiedKey, TensorNames, distance,
 };
-use ggmill_core::{Entry, RawStr, Tensor, Value, ValueType, keys};
+use ggmill_core::{Entry, RawStr, Value, ValueType, keys};
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
 use crate::{Input, Options, Profile, Rule};
 
+use self::contents::{blocks, foreign_tensors, needs, tensor_names, tensors};
+use self::limits::limits;
 use super::metadata::retyped;
 
 rules! { Architecture;
@@ -118,7 +122,7 @@ rules! { Architecture;
     }
     UNEXPECTED_TENSOR = "GG1513" Error Reference {
         summary: "Unexpected tensor",
-        clause: "Reported when the file has a tensor that the architecture does not use. llama.cpp rejects a file with more tensors than the architecture uses: \"wrong number of tensors\".",
+        clause: "Reported when the file has a tensor that the architecture does not use. llama.cpp rejects a file with more tensors than the architecture uses: \"wrong number of tensors\". If ggmill does not know exactly which tensors llama.cpp loads, only names that the converter never writes for the architecture are reported.",
         why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Remove the tensor, or correct general.architecture or the hyperparameters that determine which tensors the model has.",
         fixed: "no tensor \"blk.0.ffn_side.weight\"",
@@ -266,69 +270,6 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
     rope(input, &model, out);
 }
 
-/// The maximum number of layers of llama.cpp, `LLAMA_MAX_LAYERS`, and of sections of RoPE.
-const MAX_LAYERS: u64 = 512;
-const MAX_SECTIONS: u64 = 4;
-
-/// Checks numbers that llama.cpp uses as lengths of arrays or as divisors.
-fn limits(input: &Input<'_>, name: &str, out: &mut Findings<'_>) {
-    let find = |key: &str| {
-        let entry = input.metadata().get(format!("{name}.{key}"))?;
-        Some((entry, entry.value().ok()?))
-    };
-    let number = |key: &str| find(key).and_then(|(entry, value)| Some((entry, value.as_u64()?)));
-    let blocks = number("block_count");
-    // Programs other than llama.cpp have other limits.
-    let by_loader = TensorNames::of(name).is_some();
-    if let Some((entry, count)) = blocks.filter(|_| by_loader)
-        && !(1..=MAX_LAYERS).contains(&count)
-    {
-        out.add(&LIMIT, Place::value(&entry), || {
-            format!("{count} layers, but llama.cpp supports 1 to {MAX_LAYERS}")
-        });
-    }
-    for key in ["nextn_predict_layers", "posnet.block_count", "convnext.block_count"] {
-        if let (Some((entry, count)), Some((_, blocks))) = (number(key), blocks)
-            && count > blocks
-        {
-            out.add(&LIMIT, Place::value(&entry), || {
-                format!("is {count}, but block_count is {blocks}")
-            });
-        }
-    }
-    if let Some((entry, Value::Array(sections))) = find("rope.dimension_sections") {
-        let has_positive = sections.integers().into_iter().flatten().any(|section| section > 0);
-        if sections.len() > MAX_SECTIONS || !has_positive {
-            out.add(&LIMIT, Place::value(&entry), || {
-                format!(
-                    "{} sections, expected at most {MAX_SECTIONS}, one of them positive",
-                    sections.len()
-                )
-            });
-        }
-    }
-    let has_attention = input.model_tensors().any(|(_, tensor)| {
-        tensor.name().to_str().is_ok_and(|name| {
-            [".attn_q.weight", ".attn_k.weight", ".attn_qkv.weight"]
-                .iter()
-                .any(|end| name.ends_with(end))
-        })
-    });
-    for key in ["attention.head_count", "attention.head_count_kv"] {
-        let Some((entry, value)) = find(key).filter(|_| has_attention) else { continue };
-        let is_zero = match &value {
-            Value::Array(heads) => {
-                !heads.is_empty()
-                    && heads.integers().is_some_and(|mut all| all.all(|count| count == 0))
-            }
-            value => value.as_i128() == Some(0),
-        };
-        if is_zero {
-            out.add(&NO_HEADS, Place::value(&entry), || "is 0".into());
-        }
-    }
-}
-
 /// Checks that the context length is not 0.
 fn context(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
     let Some(entry) = input.metadata().get(model.key("context_length")) else { return };
@@ -460,67 +401,6 @@ fn types(input: &Input<'_>, architecture: &Architecture, out: &mut Findings<'_>)
     fit
 }
 
-/// Compares the tensors with those that the description resolves to.
-fn tensors(
-    input: &Input<'_>,
-    architecture: &Architecture,
-    model: &Resolved<'_>,
-    out: &mut Findings<'_>,
-) {
-    // Without a loader that enforces the description, it is not an error.
-    let rule = |rule: &'static Rule| {
-        if architecture.loader().is_some() { rule } else { &NOT_AS_DESCRIBED }
-    };
-    let (shards, all): (Vec<usize>, Vec<Tensor<'_>>) = input.model_tensors().unzip();
-    let place = |number: usize| {
-        let found = all.get(number).zip(shards.get(number));
-        found.map_or(Place::FILE, |(tensor, &shard)| Place::info(tensor).in_shard(shard))
-    };
-    for difference in model.compare(&all) {
-        match difference {
-            Difference::Missing(spec) => {
-                out.add(rule(&MISSING_TENSOR), Place::absent(&spec.name), || {
-                    format!("the tensor is missing; expected shape {}", spec.shape)
-                });
-            }
-            Difference::Unexpected(number) => {
-                out.add(rule(&UNEXPECTED_TENSOR), place(number), || {
-                    format!("not a tensor of the architecture \"{}\"", architecture.name())
-                });
-            }
-            Difference::Excluded { spec, place: number } => {
-                out.add(rule(&UNEXPECTED_TENSOR), place(number), || {
-                    format!(
-                        "cannot be combined with {}",
-                        spec.unless.as_deref().unwrap_or("another")
-                    )
-                });
-            }
-            Difference::Shape { expected, place: number } => {
-                out.add(rule(&TENSOR_SHAPE), place(number), || {
-                    let found = all
-                        .get(number)
-                        .map(|tensor| tensor.shape().to_string())
-                        .unwrap_or_default();
-                    format!("shape {found}, expected {}", expected.shape)
-                });
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Checks the tensor names of an architecture of which only these are known.
-fn tensor_names(input: &Input<'_>, names: &TensorNames, out: &mut Findings<'_>) {
-    for (shard, tensor) in input.model_tensors() {
-        if !tensor.name().to_str().is_ok_and(|name| names.contains(name)) {
-            out.add(&TENSOR_NAME, Place::info(&tensor).in_shard(shard), || {
-                "not a tensor name of this architecture".into()
-            });
-        }
-    }
-}
-
 fn heads(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
     let number = |key: &str| model.integer(key);
     let (Some(entry), Some(heads)) =
@@ -545,56 +425,6 @@ fn heads(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
             format!("head_count {heads} is not a multiple of head_count_kv {groups}")
         });
     }
-}
-
-/// Returns `true` if the model requires a tensor in this block.
-fn needs(model: &Resolved<'_>, block: u64) -> bool {
-    let prefix = format!("blk.{block}.");
-    model.tensors().iter().any(|tensor| tensor.required && tensor.name.starts_with(&prefix))
-}
-
-/// Checks the number of blocks, and returns `true` if it is that of the metadata.
-fn blocks(
-    input: &Input<'_>,
-    model: &ModelView<'_>,
-    needed: impl Fn(u64) -> bool,
-    out: &mut Findings<'_>,
-) -> bool {
-    let (Some(entry), Some(count)) =
-        (input.metadata().get(model.key("block_count")), model.integer("block_count"))
-    else {
-        return true;
-    };
-    let number = |tensor: ggmill_core::Tensor<'_>| -> Option<u64> {
-        block_of(tensor.name().to_str().ok()?).map(|(number, _)| number)
-    };
-    let mut numbers: Vec<u64> =
-        input.model_tensors().filter_map(|(_, tensor)| number(tensor)).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    // Encoders have other names of blocks.
-    let Some(&last) = numbers.last() else { return true };
-    if last >= count {
-        out.add(&BLOCKS, Place::value(&entry), || {
-            format!("block_count is {count}, but there are tensors of layer {last}")
-        });
-        return false;
-    }
-    let gap = numbers
-        .iter()
-        .zip(0..)
-        .find(|(number, place)| *number != place)
-        .map(|(_, place)| place)
-        .or((last + 1 < count).then_some(last + 1))
-        .filter(|&gap| needed(gap));
-    if let Some(gap) = gap {
-        out.add(&BLOCKS, Place::value(&entry), || {
-            format!(
-                "block_count is {count}, but the file has no tensors for layer {gap} (blk.{gap}.*)"
-            )
-        });
-    }
-    gap.is_none()
 }
 
 fn rope(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
@@ -783,27 +613,4 @@ fn meant_architecture(input: &Input<'_>, name: &str) -> Option<&'static str> {
                 && distance(known.as_bytes(), plain.as_bytes()) == 1
     };
     by_keys.or_else(|| all().find(is_near))
-}
-
-/// Reports tensors that the architecture cannot have, by name. Used when the hyperparameters do not resolve
-/// to a list of tensors.
-fn foreign_tensors(
-    input: &Input<'_>,
-    names: &TensorNames,
-    described: Option<&Architecture>,
-    by_loader: bool,
-    out: &mut Findings<'_>,
-) {
-    // The list of names is that of gguf-py, which lacks some names of descriptions.
-    let is_known = |name: &str| {
-        names.contains(name) || described.is_some_and(|architecture| architecture.can_have(name))
-    };
-    let rule = if by_loader { &UNEXPECTED_TENSOR } else { &NOT_AS_DESCRIBED };
-    for (shard, tensor) in input.model_tensors() {
-        if !tensor.name().to_str().is_ok_and(is_known) {
-            out.add(rule, Place::info(&tensor).in_shard(shard), || {
-                "not a tensor name of this architecture".into()
-            });
-        }
-    }
 }

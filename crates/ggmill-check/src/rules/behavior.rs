@@ -1,4 +1,4 @@
-//! What chat templates do with the content of messages, found by rendering them.
+//! Behavior of chat templates that depends on the content of messages, found by rendering them.
 
 #[cfg(feature = "rendering")]
 pub(super) use run::check;
@@ -45,7 +45,7 @@ rules! { Rendering;
     }
     UNDETERMINED = "GG2220" Warning Practice {
         summary: "Chat template cannot be examined",
-        clause: "Reported when no test conversation can be rendered, when the template uses an operation that ggmill does not evaluate, or when all renderings together take more than 4,000,000 steps.",
+        clause: "Reported when no test conversation can be rendered, when the template uses an operation that ggmill does not evaluate, when all renderings together take more than 4,000,000 steps, or when the template is not UTF-8.",
         why: "What the template does with messages is unknown.",
         remedy: "Read the template before using the file.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
@@ -97,6 +97,13 @@ mod run {
             }
         }
         options = options.with_usual_tokens();
+        for entry in &metadata {
+            let is_template = entry.key().as_bytes().starts_with(b"tokenizer.chat_template");
+            let text = entry.value().ok().and_then(|value| value.as_raw_str());
+            if is_template && text.is_some_and(|text| text.to_str().is_err()) {
+                out.add(&UNDETERMINED, Place::value(&entry), || "is not UTF-8".into());
+            }
+        }
         for (number, found) in model_templates(&metadata).into_iter().enumerate() {
             // Parse errors are reported by another rule.
             let Ok(template) = Template::parse(&found.text) else { continue };

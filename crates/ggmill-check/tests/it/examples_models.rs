@@ -31,7 +31,7 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
         "GG1514" => model(llama().retensor("blk.0.ffn_up.weight", Some((&[8, 16], GgmlType::F32)))),
         "GG1515" => model(llama().set("general.architecture", "gptj")),
         "GG1516" => model(llama().set("general.architecture", "pockettts").tensor(
-            "blk.0.ffn_side.weight",
+            "blk.0.ssm_in.weight",
             &[8],
             GgmlType::F32,
         )),

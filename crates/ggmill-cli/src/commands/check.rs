@@ -112,7 +112,7 @@ enum Format {
     Json,
     Sarif,
     Github,
-    /// Whether the files are safe, with the reasons, as JSON (needs --profile threat)
+    /// Only the verdict, as JSON (needs --profile threat)
     Verdict,
 }
 
@@ -257,12 +257,16 @@ fn report(
     let (mut printed, mut templates, mut unread) = (0usize, 0usize, 0usize);
     let mut not_run = Vec::new();
     let mut fixed = 0usize;
-    for files in models {
+    // Only the files of directories belong together.
+    let is_directory = args.files.iter().any(|path| path.is_dir());
+    let templates = if is_directory { ggmill::repository_templates(models) } else { Vec::new() };
+    for (number, files) in models.iter().enumerate() {
         if args.fix && !apply_fixes(args, files, catalogue, &mut fixed, failures, console) {
             continue;
         }
         let bars = Bars::new(console);
         let Some(mut builder) = builder(args, files, catalogue)? else { continue };
+        builder = builder.repository_template(templates.get(number).cloned().flatten());
         builder = with_bars!(builder.data(args.data), bars);
         let read = logits.as_ref().map(Result::as_ref).transpose();
         if let (Some(_), Ok(recorded)) = (&args.run, read) {

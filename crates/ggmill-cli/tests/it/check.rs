@@ -703,3 +703,36 @@ fn the_action_and_the_hook_run() {
         assert_eq!(hook.status.code(), Some(code), "{hook:?}");
     }
 }
+
+/// Of the files of a repository, the one whose template differs is reported, and all that differ from the
+/// checkpoint's.
+#[test]
+fn templates_of_a_repository_are_compared() {
+    let named = |template: &str, kind: u32| {
+        let mut file = FileBytes::v3(0, 4);
+        file.pair("general.architecture", &"llama".into());
+        file.pair("general.name", &"Tiny".into());
+        file.pair("general.file_type", &Value::U32(kind));
+        file.pair("tokenizer.chat_template", &template.into());
+        file.into_bytes()
+    };
+    let directory = Directory::new()
+        .with("a.gguf", named(GOOD, 1))
+        .with("b.gguf", named(BAD, 7))
+        .with("c.gguf", named(&format!("{GOOD}\r\n"), 15));
+    let differing = |args: &[&str]| {
+        let found = ggmill(directory.path(), &[&["check"], args, &["--format", "json"]].concat());
+        let files = parsed(&found.stdout)["files"].as_array().unwrap().clone();
+        let differs = |file: &Json| {
+            let findings = file["findings"].as_array().unwrap();
+            findings.iter().any(|finding| finding["code"] == "GG1709")
+        };
+        let paths = files.iter().filter(|file| differs(file)).map(|file| file["path"].to_string());
+        paths.map(|path| path.replace("./", "").trim_matches('"').to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(differing(&["."]), ["b.gguf"]);
+    assert_eq!(differing(&["a.gguf", "b.gguf"]), [""; 0]);
+    let config = format!("{{\"chat_template\": {BAD:?}}}");
+    std::fs::write(directory.path().join("tokenizer_config.json"), config).unwrap();
+    assert_eq!(differing(&["."]), ["a.gguf", "c.gguf"]);
+}

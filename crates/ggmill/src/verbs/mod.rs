@@ -33,6 +33,8 @@ mod quantize;
 mod rename;
 mod render;
 #[cfg(feature = "files")]
+mod repository;
+#[cfg(feature = "files")]
 mod reshape;
 #[cfg(feature = "files")]
 mod restore;
@@ -75,6 +77,8 @@ pub use quantize::{Calibration, Compared, Quantize, QuantizePlan, Quantized, qua
 #[cfg(feature = "files")]
 pub use rename::{Rename, rename, suggested_name};
 pub use render::{Render, TemplateDifference, Templates, render};
+#[cfg(feature = "files")]
+pub use repository::{RepositoryTemplate, repository_templates};
 #[cfg(feature = "files")]
 pub use reshape::{Merge, MergePlan, Merged, Repack, Split, merge, repack, split};
 #[cfg(feature = "files")]
