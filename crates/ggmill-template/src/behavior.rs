@@ -3,12 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use minijinja::machinery::ast::Stmt;
+
 use crate::conversation::{Conversation, documents, samples};
 use crate::error::{Error, ErrorKind};
 use crate::json::Json;
 use crate::moment::Moment;
 use crate::probe::{Comparison, Probe, Probes};
 use crate::prose;
+use crate::source;
 use crate::template::{RenderOptions, Rendered, Template};
 
 /// The kind of an unexpected behavior.
@@ -73,8 +76,11 @@ const MAX_UNWRITTEN: usize = 2;
 /// # Ok::<(), ggmill_template::Error>(())
 /// ```
 pub fn behaviors(template: &Template, options: &RenderOptions) -> Vec<Behavior> {
+    // A template was parsed before, so this does not fail.
+    let Ok(tree) = source::tree(template.source()) else { return Vec::new() };
     let mut watch = Watch {
         template,
+        tree: &tree,
         options: options.clone(),
         source: template.source().to_lowercase(),
         steps: options.limits.steps,
@@ -105,6 +111,8 @@ struct Variant {
 
 struct Watch<'a> {
     template: &'a Template,
+    /// Its parsed source.
+    tree: &'a Stmt<'a>,
     options: RenderOptions,
     /// The source in lower case, with the texts of variables.
     source: String,
@@ -122,7 +130,7 @@ struct Watch<'a> {
 
 /// A neutral question of many words, none of which is likely to be a trigger.
 fn long_question() -> String {
-    "Numbat quokka wombat bilby potoroo. ".repeat(60)
+    "Numbat quokka wombat bilby potoroo. ".repeat(30)
 }
 
 /// The conversations with different contents: of each role, of several turns, with tools and documents.
@@ -182,7 +190,16 @@ impl Watch<'_> {
                     self.vary_again(&variant, probes);
                 }
                 Err(error) if error.kind() == ErrorKind::Refused => {}
-                Err(_) => self.vary_again(&variant, probes),
+                Err(error) => {
+                    if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Security) {
+                        let trigger = &variant.trigger;
+                        let message = format!(
+                            "if a message contains {trigger}, it cannot be evaluated: {error}"
+                        );
+                        self.add(BehaviorKind::Undetermined, message);
+                    }
+                    self.vary_again(&variant, probes);
+                }
             }
         }
         if self.unwritten.len() > MAX_UNWRITTEN {
@@ -228,7 +245,7 @@ impl Watch<'_> {
         let probes = Probes::default();
         self.options.limits.steps = self.steps;
         let (rendered, steps) =
-            self.template.attempt_with(conversation, &self.options, Some(&probes));
+            self.template.attempt_parsed(self.tree, conversation, &self.options, Some(&probes));
         self.steps = self.steps.saturating_sub(steps);
         if matches!(&rendered, Err(error) if error.kind() == ErrorKind::Limit) {
             self.is_complete = false;
@@ -375,7 +392,7 @@ impl Watch<'_> {
             ("if a message is long", Conversation::of([("user", &*long)])),
             ("if a message is short", Conversation::of([("user", "a")])),
             ("if the conversation is long", turns(9)),
-            ("if the conversation is long", turns(41)),
+            ("if the conversation is long", turns(25)),
         ];
         for (number, (when, conversation)) in (first..).zip(variants) {
             let conversation = conversation.with_generation_prompt(true);

@@ -259,3 +259,45 @@ fn real_files_are_no_threat() {
     }
     assert!(alarms.is_empty(), "{alarms:#?}");
 }
+
+/// The variable with the number of changed files to check, and the number without it.
+const FUZZED: &str = "GGMILL_FUZZED_FILES";
+const FEW: u32 = 1_000;
+
+/// Files with changed bytes get a verdict, the same one each time.
+#[test]
+fn changed_files_are_answered() {
+    let count = std::env::var(FUZZED).map_or(FEW, |count| count.parse().unwrap());
+    let mut seeds: Vec<Vec<u8>> =
+        Advisory::all().filter_map(|advisory| files(advisory.id)).flatten().collect();
+    // Long inputs would only repeat one value.
+    seeds.retain(|seed| seed.len() < 20_000);
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = move |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state % below.max(1) as u64).unwrap()
+    };
+    for number in 0..count {
+        let mut file = seeds[random(seeds.len())].clone();
+        for _ in 0..=random(8) {
+            let at = random(file.len());
+            match random(4) {
+                0 => file[at] = [0, 1, 0x7f, 0x80, 0xff][random(5)],
+                1 => file[at] ^= 1 << random(8),
+                2 => {
+                    file.remove(at);
+                }
+                _ => file.insert(at, b"{}%|'\"<"[random(7)]),
+            }
+            if file.is_empty() {
+                file.push(0);
+            }
+        }
+        let found = threats(&file);
+        if number % 64 == 0 {
+            assert_eq!(found, threats(&file));
+        }
+    }
+}

@@ -259,14 +259,14 @@ fn report(
     let mut fixed = 0usize;
     // Only the files of directories belong together.
     let is_directory = args.files.iter().any(|path| path.is_dir());
-    let templates = if is_directory { ggmill::repository_templates(models) } else { Vec::new() };
+    let repository = if is_directory { ggmill::repository_templates(models) } else { Vec::new() };
     for (number, files) in models.iter().enumerate() {
         if args.fix && !apply_fixes(args, files, catalogue, &mut fixed, failures, console) {
             continue;
         }
         let bars = Bars::new(console);
         let Some(mut builder) = builder(args, files, catalogue)? else { continue };
-        builder = builder.repository_template(templates.get(number).cloned().flatten());
+        builder = builder.repository_template(repository.get(number).cloned().flatten());
         builder = with_bars!(builder.data(args.data), bars);
         let read = logits.as_ref().map(Result::as_ref).transpose();
         if let (Some(_), Ok(recorded)) = (&args.run, read) {
