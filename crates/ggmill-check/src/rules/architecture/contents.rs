@@ -96,7 +96,10 @@ fn drop_command(
     };
     let names: Option<Vec<&str>> =
         unexpected.iter().map(|tensor| tensor.name().to_str().ok().filter(is_plain)).collect();
-    let Some(mut names) = names.filter(|names| !names.is_empty()) else { return };
+    // If no tensor is expected, the architecture is wrong, not the tensors.
+    let Some(mut names) = names.filter(|names| !names.is_empty() && names.len() < all.len()) else {
+        return;
+    };
     names.sort_unstable();
     let is_unexpected = |name: &str| names.binary_search(&name).is_ok();
     let mut globs: Vec<String> = Vec::new();
