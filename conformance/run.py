@@ -454,6 +454,13 @@ def templates(arguments):
 
 
 @comparison
+def vet(arguments):
+    """DIRECTORY...: what ggmill and c4nary 0.3.1 report of templates with unexpected behavior and of those of published models (*.jinja in the directories); C4NARY names the command of c4nary"""
+    c4nary = os.environ.get("C4NARY") or sys.exit("C4NARY is not set: the command of the package c4nary 0.3.1")
+    script("vet.py", ggmill(), c4nary, ROOT / "crates/ggmill-template/tests/behaviors", *arguments, interpreter=sys.executable)
+
+
+@comparison
 def python_speed(arguments):
     """speed and memory of the Python package, with gguf: [VOCABULARY] [--turns N] [--only PART...]"""
     cargo("xtask", "python", "--release")

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::advisory::advisories_section;
 use crate::source::sources_section;
 use crate::{AutomaticFix, Group, Rule, rules};
 
@@ -100,6 +101,7 @@ pub fn near_keys<'a>(key: &str, known: &[&'a str]) -> Vec<&'a str> {
 pub fn rule_page(rule: &Rule) -> String {
     let Rule { code, group, severity, summary, clause, why, remedy, fixed, automatic, .. } = rule;
     let (requirement, sources) = (rule.requirement_with(" (see below)"), sources_section(rule));
+    let advisories = advisories_section(rule);
     let when = checked_when(*group).map_or_else(String::new, |when| format!("\n\n{when}"));
     let group = group.name();
     let example = example(rule);
@@ -124,7 +126,7 @@ pub fn rule_page(rule: &Rule) -> String {
         "# {code}: {summary}\n\nGroup: {group}. Severity: {severity}. {requirement}{when}\n\n## What it \
          checks\n\n{clause}\n\n## Why\n\n{why}\n\n## \
          Example\n\nFailing:\n\n```text\n{example}```\n\n\
-         Fixed:\n\n```text\n{fixed}\n```\n\n## How to fix\n\n{remedy}\n\n{automatic}\n{sources}"
+         Fixed:\n\n```text\n{fixed}\n```\n\n## How to fix\n\n{remedy}\n\n{automatic}\n{advisories}{sources}"
     )
 }
 
@@ -176,6 +178,10 @@ fn checked_when(group: Group) -> Option<&'static str> {
         Group::Segmentation => {
             "Rules in this group test a vocabulary by running its tokenizer. They are off by default; to \
              check them, use `--profile run`, `--select segmentation` or `--select all`."
+        }
+        Group::Threat => {
+            "Rules in this group recognize values that some versions of some programs mishandle. They are \
+             off by default; to check them, use `--profile threat`, `--select threat` or `--select all`."
         }
         _ => return None,
     })

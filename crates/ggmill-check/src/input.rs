@@ -21,6 +21,8 @@ pub struct Input<'a> {
     pub(crate) catalogue: Option<&'a Catalogue>,
     pub(crate) data: Option<&'a DataFacts>,
     pub(crate) set_fault: Option<&'a str>,
+    /// The name of a file of the same repository, and its chat template.
+    pub(crate) repository: Option<(&'a str, &'a str)>,
     /// All shards of the set in order; empty if they are not available.
     shards: &'a [Input<'a>],
     /// The index of this file in `shards`.
@@ -46,6 +48,7 @@ impl<'a> Input<'a> {
             catalogue: None,
             data: None,
             set_fault: None,
+            repository: None,
             shards: &[],
             shard: 0,
         }
@@ -79,6 +82,14 @@ impl<'a> Input<'a> {
     #[must_use]
     pub fn with_set_fault(mut self, fault: &'a str) -> Self {
         self.set_fault = Some(fault);
+        self
+    }
+
+    /// Sets the chat template of the repository of the file: the name of a file that has it, and the
+    /// text.
+    #[must_use]
+    pub fn with_repository_template(mut self, name: &'a str, template: &'a str) -> Self {
+        self.repository = Some((name, template));
         self
     }
 

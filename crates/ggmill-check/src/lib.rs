@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod advisory;
 mod data;
 mod explain;
 mod input;
@@ -11,7 +12,9 @@ mod rule;
 mod rules;
 mod source;
 mod subject;
+mod verdict;
 
+pub use advisory::Advisory;
 #[cfg(feature = "examine")]
 pub use data::examine;
 pub use data::{DataFacts, DataPiece, PieceFacts, data_pieces};
@@ -28,3 +31,4 @@ pub use rules::{
 };
 pub use source::{Force, Source, StatedBy};
 pub use subject::OwnedSubject;
+pub use verdict::{Reason, Verdict};

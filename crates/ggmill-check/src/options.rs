@@ -11,8 +11,8 @@ use crate::{Authority, Group, Rule, Severity};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Profile {
-    /// All requirements on the content of a file. Rules about its name ([`Group::Naming`]), and
-    /// those that render templates ([`Group::Rendering`]) or run the tokenizer
+    /// All requirements on the content of a file. Rules about its name ([`Group::Naming`]), about
+    /// values that only some programs mishandle ([`Group::Threat`]), and those that render templates ([`Group::Rendering`]) or run the tokenizer
     /// ([`Group::Segmentation`]), are checked only if they are selected.
     #[default]
     All,
@@ -22,19 +22,23 @@ pub enum Profile {
     Ggml,
     /// [`All`](Self::All), and the rules that render chat templates or run the tokenizer.
     Run,
+    /// The rules that recognize files able to trigger a published flaw of a program: those with
+    /// [advisories](crate::Advisory). They include some that render chat templates.
+    Threat,
 }
 
 impl Profile {
     /// Every profile.
-    pub const ALL: [Self; 4] = [Self::Spec, Self::Ggml, Self::All, Self::Run];
+    pub const ALL: [Self; 5] = [Self::Spec, Self::Ggml, Self::All, Self::Run, Self::Threat];
 
-    /// Returns the name of the profile: `spec`, `ggml`, `all` or `run`.
+    /// Returns the name of the profile: `spec`, `ggml`, `all`, `run` or `threat`.
     pub fn name(self) -> &'static str {
         match self {
             Self::All => "all",
             Self::Spec => "spec",
             Self::Ggml => "ggml",
             Self::Run => "run",
+            Self::Threat => "threat",
         }
     }
 }
@@ -219,7 +223,7 @@ impl Options {
             Profile::All | Profile::Run => {
                 let runs = self.profile == Profile::Run;
                 (rule.authority != Authority::Letter
-                    && rule.group != Group::Naming
+                    && !matches!(rule.group, Group::Naming | Group::Threat)
                     && (runs || !rule.group.runs()))
                     || is_in(&self.select)
             }
@@ -228,6 +232,7 @@ impl Options {
                 Authority::Both | Authority::Specification | Authority::Must | Authority::Letter
             ),
             Profile::Ggml => matches!(rule.authority, Authority::Both | Authority::Reference),
+            Profile::Threat => rule.is_threat() || is_in(&self.select),
         };
         in_profile && (self.select.is_empty() || is_in(&self.select)) && !is_in(&self.ignore)
     }

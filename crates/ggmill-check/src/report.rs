@@ -256,6 +256,14 @@ impl<'a> Findings<'a> {
         });
     }
 
+    /// Sets how to fix the findings of a rule in all shards: a command for this file.
+    pub(crate) fn advise(&mut self, rule: &'static Rule, help: &str) {
+        let diagnostics = self.reports.iter_mut().flat_map(|report| &mut report.diagnostics);
+        for diagnostic in diagnostics.filter(|diagnostic| diagnostic.rule.code == rule.code) {
+            diagnostic.help = Cow::Owned(help.to_owned());
+        }
+    }
+
     /// Returns `true` if a finding in the current shard has the fix of rewriting the file.
     pub(crate) fn has_rewrite(&self) -> bool {
         self.reports.get(self.shard).is_some_and(|report| {

@@ -80,11 +80,12 @@ pub enum Group {
     Data = 21,
     Rendering = 22,
     Segmentation = 23,
+    Threat = 24,
 }
 
 impl Group {
     /// Every group, in the order of their numbers.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Structure,
         Self::Metadata,
         Self::Keys,
@@ -99,6 +100,7 @@ impl Group {
         Self::Data,
         Self::Rendering,
         Self::Segmentation,
+        Self::Threat,
     ];
 
     /// Returns `true` if its rules run a template or the tokenizer of the file.
@@ -123,6 +125,7 @@ impl Group {
             Self::Data => "data",
             Self::Rendering => "rendering",
             Self::Segmentation => "segmentation",
+            Self::Threat => "threat",
         }
     }
 }

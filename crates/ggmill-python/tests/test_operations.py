@@ -278,10 +278,28 @@ def test_notebooks_show_estimates(llama: Path, tmp_path: Path) -> None:
     assert "context" not in repr(found) and found.context is None
 
 
+def test_vet(llama: Path, tmp_path: Path) -> None:
+    verdict = ggmill.vet(llama)
+    assert verdict and verdict.safe and verdict.reasons == []
+    assert verdict.document == {"schema": "ggmill.verdict/1", "safe": True, "reasons": []}
+    bad = tmp_path / "bad.gguf"
+    template = "{% for m in messages %}{{ m.content.__class__ }}{% endfor %}"
+    ggmill.edit(llama, {"tokenizer.chat_template": template}, output=bad, check=False)
+    verdict = ggmill.vet(bad)
+    assert not verdict and {reason.rule for reason in verdict.reasons} >= {"GG1702"}
+    reason = next(reason for reason in verdict.reasons if reason.rule == "GG1702")
+    assert "CVE-2026-5760" in reason.advisories and reason.subject == "tokenizer.chat_template"
+    page = tmp_path / "page.gguf"
+    page.write_text("<!DOCTYPE html>")
+    assert [reason.rule for reason in ggmill.vet(page).reasons] == ["GG1001"]
+    with pytest.raises(ggmill.FileError):
+        ggmill.vet(tmp_path / "absent.gguf")
+
+
 def test_check(llama: Path, tmp_path: Path) -> None:
     report = ggmill.check(llama, data=True)
     assert report.ok, str(report)
-    for profile in ("all", "spec", "ggml", "run"):
+    for profile in ("all", "spec", "ggml", "run", "threat"):
         assert ggmill.check(llama, profile=profile).document["files"], profile
     # Only rendering finds a template that drops the messages.
     loses = tmp_path / "loses.gguf"

@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod access;
+#[cfg(feature = "tokens")]
+mod behavior;
 mod builtins;
 mod conversation;
 mod error;
@@ -11,6 +13,9 @@ mod file;
 mod json;
 mod meter;
 mod moment;
+mod probe;
+#[cfg(feature = "tokens")]
+mod prose;
 mod run;
 mod source;
 mod template;
@@ -19,6 +24,8 @@ mod tokens;
 mod value;
 
 pub use access::{Access, accesses};
+#[cfg(feature = "tokens")]
+pub use behavior::{Behavior, BehaviorKind, behaviors};
 pub use conversation::{Conversation, Field, samples};
 pub use error::{Error, ErrorKind};
 #[cfg(feature = "tokens")]

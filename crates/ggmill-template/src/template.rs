@@ -8,12 +8,14 @@ use std::rc::Rc;
 #[cfg(feature = "tokens")]
 use ggmill_tokenizer::Vocabulary;
 use minijinja::machinery::Token;
+use minijinja::machinery::ast::Stmt;
 
 use crate::conversation::{Conversation, Field};
 use crate::error::Error;
 use crate::json::Json;
 use crate::meter::{Limits, Meter};
 use crate::moment::Moment;
+use crate::probe::Probes;
 use crate::run::Run;
 use crate::source;
 
@@ -92,24 +94,50 @@ impl Template {
         conversation: &Conversation,
         options: &RenderOptions,
     ) -> (Result<Rendered, Error>, u64) {
+        match source::tree(&self.source) {
+            Ok(tree) => self.attempt_parsed(&tree, conversation, options, None),
+            Err(error) => (Err(error), 0),
+        }
+    }
+
+    /// Like [`attempt`](Self::attempt) with the parsed [`source`](Self::source), and records the
+    /// comparisons of contents with texts of the template.
+    pub(crate) fn attempt_parsed(
+        &self,
+        tree: &Stmt<'_>,
+        conversation: &Conversation,
+        options: &RenderOptions,
+        probes: Option<&Probes>,
+    ) -> (Result<Rendered, Error>, u64) {
         let free = Limits::new().with_memory(usize::MAX).with_steps(u64::MAX);
         let meter = Meter::new(free);
-        let rendered = self.render_within(conversation, options, &meter);
+        let rendered = self.render_within(tree, conversation, options, &meter, probes);
         (rendered, options.limits.steps.saturating_sub(meter.steps_left()))
+    }
+
+    /// Returns the text that is parsed.
+    #[cfg(feature = "tokens")]
+    pub(crate) fn source(&self) -> &str {
+        &self.source
     }
 
     fn render_within(
         &self,
+        tree: &Stmt<'_>,
         conversation: &Conversation,
         options: &RenderOptions,
         meter: &Rc<Meter>,
+        probes: Option<&Probes>,
     ) -> Result<Rendered, Error> {
-        let tree = source::tree(&self.source)?;
         // The values of the conversation are counted by the same meter.
         let (context, fields) = conversation.context(options, meter)?;
         meter.begin(options.limits);
         let mut run = Run::new(&self.source, &context, options.now, Rc::clone(meter));
-        let text = run.render(&tree)?;
+        if let Some(probes) = probes {
+            probes.begin(&fields);
+            run.probes = Some(probes);
+        }
+        let text = run.render(tree)?;
         let mut segments = Vec::new();
         let mut start = 0;
         for (piece, mark) in text.pieces(0..text.len()) {

@@ -1,18 +1,22 @@
 //! The requirements of an architecture: keys, consistent numbers, tensors and the computation graph.
 
+mod contents;
+mod limits;
+
 use std::collections::HashMap;
 
 use ggmill_arch::graph::{Graph, STEPS_KEY, Weight};
 use ggmill_arch::{
-    Architecture, Catalogue, Difference, ModelView, RequiredBy, Resolved, SpecifiedKey,
-    TensorNames, block_of, distance,
+    Architecture, Catalogue, ModelView, RequiredBy, SpecifiedKey, TensorNames, distance,
 };
-use ggmill_core::{Entry, RawStr, Tensor, Value, ValueType, keys};
+use ggmill_core::{Entry, RawStr, Value, ValueType, keys};
 
 use crate::report::{Findings, Place, shown};
 use crate::rule::rules;
 use crate::{Input, Options, Profile, Rule};
 
+use self::contents::{blocks, foreign_tensors, needs, tensor_names, tensors};
+use self::limits::limits;
 use super::metadata::retyped;
 
 rules! { Architecture;
@@ -118,7 +122,7 @@ rules! { Architecture;
     }
     UNEXPECTED_TENSOR = "GG1513" Error Reference {
         summary: "Unexpected tensor",
-        clause: "Reported when the file has a tensor that the architecture does not use. llama.cpp rejects a file with more tensors than the architecture uses: \"wrong number of tensors\".",
+        clause: "Reported when the file has a tensor that the architecture does not use. llama.cpp rejects a file with more tensors than the architecture uses: \"wrong number of tensors\". If ggmill does not know exactly which tensors llama.cpp loads, only names that the converter never writes for the architecture are reported.",
         why: "Programs based on llama.cpp cannot load the model.",
         remedy: "Remove the tensor, or correct general.architecture or the hyperparameters that determine which tensors the model has.",
         fixed: "no tensor \"blk.0.ffn_side.weight\"",
@@ -158,6 +162,20 @@ rules! { Architecture;
         remedy: "Set the key from the model's config.json (max_position_embeddings).",
         fixed: "llama.context_length = 16",
     }
+    LIMIT = "GG1530" Error Reference {
+        summary: "Hyperparameter exceeds a limit of llama.cpp",
+        clause: "Reported when `block_count` is 0 or larger than 512, `nextn_predict_layers`, `posnet.block_count` or `convnext.block_count` is larger than `block_count`, or `rope.dimension_sections` has more than 4 elements or none that is positive. llama.cpp keeps the numbers of each layer in arrays of LLAMA_MAX_LAYERS (512) elements, and rejects a model that exceeds them; versions before August 2026 wrote beyond their end.",
+        why: "llama.cpp rejects the model, and older versions corrupt their memory.",
+        remedy: "Set the key from the model's config.json. If the number is right, use a program that supports it.",
+        fixed: "llama.block_count = 1",
+    }
+    NO_HEADS = "GG1531" Error Practice {
+        summary: "Attention has no heads",
+        clause: "Reported when `attention.head_count` or `attention.head_count_kv` is 0 in every layer, although the file has tensors of attention (attn_q, attn_k or attn_qkv).",
+        why: "The size of a head is the embedding length divided by the number of heads, so programs that do not check the number divide by zero.",
+        remedy: "Set the key from the model's config.json.",
+        fixed: "llama.attention.head_count = 2",
+    }
     GRAPH = "GG1528" Warning Practice {
         summary: "Computation graph does not match the file",
         clause: "Reported when the computation graph that ggmill can store in the metadata \
@@ -182,6 +200,7 @@ pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>
     if !matches!(input.kind(), "model" | "vocab") {
         return;
     }
+    limits(input, name, out);
     let built_in = Catalogue::new();
     let described = input.catalogue.unwrap_or(&built_in).by_name(name);
     graph(input, described, out);
@@ -382,67 +401,6 @@ fn types(input: &Input<'_>, architecture: &Architecture, out: &mut Findings<'_>)
     fit
 }
 
-/// Compares the tensors with those that the description resolves to.
-fn tensors(
-    input: &Input<'_>,
-    architecture: &Architecture,
-    model: &Resolved<'_>,
-    out: &mut Findings<'_>,
-) {
-    // Without a loader that enforces the description, it is not an error.
-    let rule = |rule: &'static Rule| {
-        if architecture.loader().is_some() { rule } else { &NOT_AS_DESCRIBED }
-    };
-    let (shards, all): (Vec<usize>, Vec<Tensor<'_>>) = input.model_tensors().unzip();
-    let place = |number: usize| {
-        let found = all.get(number).zip(shards.get(number));
-        found.map_or(Place::FILE, |(tensor, &shard)| Place::info(tensor).in_shard(shard))
-    };
-    for difference in model.compare(&all) {
-        match difference {
-            Difference::Missing(spec) => {
-                out.add(rule(&MISSING_TENSOR), Place::absent(&spec.name), || {
-                    format!("the tensor is missing; expected shape {}", spec.shape)
-                });
-            }
-            Difference::Unexpected(number) => {
-                out.add(rule(&UNEXPECTED_TENSOR), place(number), || {
-                    format!("not a tensor of the architecture \"{}\"", architecture.name())
-                });
-            }
-            Difference::Excluded { spec, place: number } => {
-                out.add(rule(&UNEXPECTED_TENSOR), place(number), || {
-                    format!(
-                        "cannot be combined with {}",
-                        spec.unless.as_deref().unwrap_or("another")
-                    )
-                });
-            }
-            Difference::Shape { expected, place: number } => {
-                out.add(rule(&TENSOR_SHAPE), place(number), || {
-                    let found = all
-                        .get(number)
-                        .map(|tensor| tensor.shape().to_string())
-                        .unwrap_or_default();
-                    format!("shape {found}, expected {}", expected.shape)
-                });
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Checks the tensor names of an architecture of which only these are known.
-fn tensor_names(input: &Input<'_>, names: &TensorNames, out: &mut Findings<'_>) {
-    for (shard, tensor) in input.model_tensors() {
-        if !tensor.name().to_str().is_ok_and(|name| names.contains(name)) {
-            out.add(&TENSOR_NAME, Place::info(&tensor).in_shard(shard), || {
-                "not a tensor name of this architecture".into()
-            });
-        }
-    }
-}
-
 fn heads(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
     let number = |key: &str| model.integer(key);
     let (Some(entry), Some(heads)) =
@@ -467,56 +425,6 @@ fn heads(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
             format!("head_count {heads} is not a multiple of head_count_kv {groups}")
         });
     }
-}
-
-/// Returns `true` if the model requires a tensor in this block.
-fn needs(model: &Resolved<'_>, block: u64) -> bool {
-    let prefix = format!("blk.{block}.");
-    model.tensors().iter().any(|tensor| tensor.required && tensor.name.starts_with(&prefix))
-}
-
-/// Checks the number of blocks, and returns `true` if it is that of the metadata.
-fn blocks(
-    input: &Input<'_>,
-    model: &ModelView<'_>,
-    needed: impl Fn(u64) -> bool,
-    out: &mut Findings<'_>,
-) -> bool {
-    let (Some(entry), Some(count)) =
-        (input.metadata().get(model.key("block_count")), model.integer("block_count"))
-    else {
-        return true;
-    };
-    let number = |tensor: ggmill_core::Tensor<'_>| -> Option<u64> {
-        block_of(tensor.name().to_str().ok()?).map(|(number, _)| number)
-    };
-    let mut numbers: Vec<u64> =
-        input.model_tensors().filter_map(|(_, tensor)| number(tensor)).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    // Encoders have other names of blocks.
-    let Some(&last) = numbers.last() else { return true };
-    if last >= count {
-        out.add(&BLOCKS, Place::value(&entry), || {
-            format!("block_count is {count}, but there are tensors of layer {last}")
-        });
-        return false;
-    }
-    let gap = numbers
-        .iter()
-        .zip(0..)
-        .find(|(number, place)| *number != place)
-        .map(|(_, place)| place)
-        .or((last + 1 < count).then_some(last + 1))
-        .filter(|&gap| needed(gap));
-    if let Some(gap) = gap {
-        out.add(&BLOCKS, Place::value(&entry), || {
-            format!(
-                "block_count is {count}, but the file has no tensors for layer {gap} (blk.{gap}.*)"
-            )
-        });
-    }
-    gap.is_none()
 }
 
 fn rope(input: &Input<'_>, model: &ModelView<'_>, out: &mut Findings<'_>) {
@@ -705,28 +613,4 @@ fn meant_architecture(input: &Input<'_>, name: &str) -> Option<&'static str> {
                 && distance(known.as_bytes(), plain.as_bytes()) == 1
     };
     by_keys.or_else(|| all().find(is_near))
-}
-
-/// Reports tensors that the architecture cannot have, by name. Used when the hyperparameters do not resolve
-/// to a list of tensors.
-fn foreign_tensors(
-    input: &Input<'_>,
-    names: &TensorNames,
-    described: Option<&Architecture>,
-    by_loader: bool,
-    out: &mut Findings<'_>,
-) {
-    // The list of names is that of gguf-py, which lacks some names of descriptions.
-    let is_known = |name: &str| {
-        names.contains(name)
-            || described.is_some_and(|architecture| architecture.may_have_tensor(name))
-    };
-    let rule = if by_loader { &UNEXPECTED_TENSOR } else { &NOT_AS_DESCRIBED };
-    for (shard, tensor) in input.model_tensors() {
-        if !tensor.name().to_str().is_ok_and(is_known) {
-            out.add(rule, Place::info(&tensor).in_shard(shard), || {
-                "not a tensor name of this architecture".into()
-            });
-        }
-    }
 }

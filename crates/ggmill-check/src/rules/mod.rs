@@ -1,6 +1,7 @@
 //! The rules, in a file for each group.
 
 mod architecture;
+mod behavior;
 mod data;
 mod keys;
 mod kinds;
@@ -16,6 +17,7 @@ mod shards;
 mod structure;
 mod template;
 mod tensors;
+mod threat;
 mod tokenizer;
 
 use ggmill_core::{Array, Error, RawStr};
@@ -47,7 +49,9 @@ static RULES: &[&[&Rule]] = &[
     provenance::RULES,
     data::RULES,
     rendering::RULES,
+    behavior::RULES,
     segmentation::RULES,
+    threat::RULES,
 ];
 
 /// Returns every rule, ordered by group and code.

@@ -5,8 +5,8 @@ use std::fmt;
 use ggmill_core::keys;
 
 use super::{
-    architecture, data, keys as key_rules, kinds, metadata, naming, provenance, quantization,
-    rendering, segmentation, shards, structure, template, tensors, tokenizer,
+    architecture, behavior, data, keys as key_rules, kinds, metadata, naming, provenance,
+    quantization, rendering, segmentation, shards, structure, template, tensors, threat, tokenizer,
 };
 use crate::report::Findings;
 use crate::{Input, Options, Report, Rule};
@@ -30,11 +30,13 @@ const WITHOUT_TEXT: &[Part] = &[
     Part { rules: shards::RULES, check: shards::check },
     Part { rules: provenance::RULES, check: provenance::check },
     Part { rules: data::RULES, check: data::check },
+    Part { rules: threat::RULES, check: threat::check },
 ];
 
 const TEXT: &[Part] = &[
     Part { rules: template::RULES, check: template::check },
     Part { rules: rendering::RULES, check: rendering::check },
+    Part { rules: behavior::RULES, check: behavior::check },
     Part { rules: segmentation::RULES, check: segmentation::check },
 ];
 
@@ -139,7 +141,8 @@ pub fn concerns_text(files: &[Input<'_>], options: &Options) -> bool {
         let mut keys = files.iter().flat_map(|input| input.metadata().iter());
         keys.any(|entry| entry.key().as_bytes().starts_with(name.as_bytes()))
     };
-    (has(keys::TOKENIZER_CHAT_TEMPLATE) && (wants(template::RULES) || wants(rendering::RULES)))
+    let templates = [template::RULES, rendering::RULES, behavior::RULES];
+    (has(keys::TOKENIZER_CHAT_TEMPLATE) && templates.into_iter().any(wants))
         || (has(keys::TOKENIZER_TOKENS) && wants(segmentation::RULES))
 }
 

@@ -64,9 +64,17 @@ rules! { Template;
         remedy: "Copy the template again from the model's tokenizer_config.json or chat_template.jinja.",
         fixed: "{% for message in messages %}{{ message.content }}{% endfor %}",
     }
+    DIFFERS = "GG1709" Warning Practice {
+        summary: "Chat template differs from that of the repository",
+        clause: "Reported when the file is checked as a part of a directory, and its default chat template differs from that of the checkpoint in the directory (chat_template.jinja or tokenizer_config.json) or, without one, from that of most GGUF files of the same model there. Line breaks and white space at the end are not compared.",
+        why: "Programs that read different files of the repository prompt the model differently. A changed template in one file can hide instructions from people who review the others.",
+        remedy: "Compare both with `ggmill template diff`, and replace the template with the model's own.",
+        fixed: "the template of chat_template.jinja",
+    }
 }
 
 pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
+    differs(input, out);
     for entry in input.metadata() {
         let key = entry.key();
         let templates = [b"tokenizer.chat_template".as_slice(), b"tokenizer.chat_templates"];
@@ -80,6 +88,21 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
             template(&entry, text, out);
         }
     }
+}
+
+/// Compares the default template with that of the repository.
+fn differs(input: &Input<'_>, out: &mut Findings<'_>) {
+    let Some((name, expected)) = input.repository else { return };
+    let key = ggmill_core::keys::TOKENIZER_CHAT_TEMPLATE;
+    let (Some(entry), Some(text)) = (input.metadata().get(key), input.text(key)) else { return };
+    let (text, expected) = (text.trim_end(), expected.trim_end());
+    if text.lines().eq(expected.lines()) {
+        return;
+    }
+    let same = text.lines().zip(expected.lines()).take_while(|(own, other)| own == other).count();
+    out.add(&DIFFERS, Place::value(&entry), || {
+        format!("differs from that of {}, first in line {}", shown(RawStr::from(name)), same + 1)
+    });
 }
 
 fn template(entry: &Entry<'_>, text: RawStr<'_>, out: &mut Findings<'_>) {

@@ -141,6 +141,13 @@ rules! { Tokenizer;
         remedy: "Convert the model again with all of its tokenizer files. A reduced vocabulary must keep its 256 byte tokens.",
         fixed: "all of the tokens <0x00> to <0xFF>",
     }
+    BYTE_TOKEN = "GG1619" Error Reference {
+        summary: "Byte token is not a byte",
+        clause: "Reported when a token of type 6 (byte) has the form <0xNN>, but NN is not a number of two hexadecimal digits, such as <0x-1>. llama.cpp ignores such a token of a PLaMo-2 vocabulary; versions before August 2026 used the number as an index without checking it.",
+        why: "Older versions of llama.cpp write outside of a table when they load the file.",
+        remedy: "Do not use the file, and report it to the site that hosts it.",
+        fixed: "<0x0A>",
+    }
 }
 
 /// The tokenizer models that llama.cpp supports, without the older replit of the specification.
@@ -212,7 +219,28 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     if matches!(model, Some("llama" | "plamo2")) && out.wants(&BYTE_TOKENS) {
         bytes(&entry, &tokens, model == Some("llama"), out);
     }
+    byte_tokens(input, &entry, &tokens, out);
     vocabulary(input, &entry, &tokens, model, out);
+}
+
+/// Checks the names of tokens of type byte.
+fn byte_tokens(input: &Input<'_>, entry: &Entry<'_>, tokens: &Array<'_>, out: &mut Findings<'_>) {
+    const BYTE: i128 = 6;
+    let types = array(input, keys::TOKENIZER_TOKEN_TYPE);
+    let Some(types) = types.and_then(|(_, types)| types.integers()) else { return };
+    if !out.wants(&BYTE_TOKEN) {
+        return;
+    }
+    let all = types.zip(texts(tokens)).enumerate();
+    for (id, (_, token)) in all.filter(|(_, (kind, _))| *kind == BYTE) {
+        let digits =
+            token.as_bytes().strip_prefix(b"<0x").and_then(|token| token.strip_suffix(b">"));
+        if digits
+            .is_some_and(|digits| digits.len() == 2 && !digits.iter().all(u8::is_ascii_hexdigit))
+        {
+            out.add(&BYTE_TOKEN, Place::value(entry), || format!("token {id} is {}", shown(token)));
+        }
+    }
 }
 
 /// Returns the message of a JSON error without its position.

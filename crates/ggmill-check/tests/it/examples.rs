@@ -126,8 +126,9 @@ fn broken(name: &str, bytes: &[u8]) -> Vec<&'static str> {
         |code: &&str| rules().any(|rule| rule.code == *code && rule.authority == Authority::Letter);
     // Rules about the name of a file, and those that run a template or the tokenizer, are checked on
     // request.
-    let on_request =
-        ["naming", "rendering", "segmentation"].map(|group| group.parse().unwrap()).to_vec();
+    let on_request = ["naming", "rendering", "segmentation", "threat"]
+        .map(|group| group.parse().unwrap())
+        .to_vec();
     let naming = Options::default().with_select(on_request);
     let named = codes(&report_named(name, bytes, &naming));
     // A requirement of only llama.cpp is not in the profile of the specification.

@@ -31,10 +31,12 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
         "GG1514" => model(llama().retensor("blk.0.ffn_up.weight", Some((&[8, 16], GgmlType::F32)))),
         "GG1515" => model(llama().set("general.architecture", "gptj")),
         "GG1516" => model(llama().set("general.architecture", "pockettts").tensor(
-            "blk.0.ffn_side.weight",
+            "blk.0.ssm_in.weight",
             &[8],
             GgmlType::F32,
         )),
+        "GG1530" => model(llama().set("llama.block_count", Value::U32(513))),
+        "GG1531" => model(llama().set("llama.attention.head_count", Value::U32(0))),
         "GG1529" => model(llama().set("llama.context_length", Value::U32(0))),
         "GG1528" => model(
             llama()
@@ -71,6 +73,6 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
             GgmlType::F32,
         )),
         "GG1525" => model(Model::empty().set("general.architecture", "clip")),
-        _ => None,
+        _ => crate::examples_threats::example(code),
     }
 }

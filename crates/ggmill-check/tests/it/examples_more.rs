@@ -3,7 +3,7 @@
 use ggmill_core::GgmlType;
 use ggmill_testdata::bytes::Value;
 
-use crate::support::{ALONE, Model, strings};
+use crate::support::{ALONE, Model, OTHER, strings};
 
 /// A minimal template.
 const CONTENT: &str = "{% for m in messages %}{{ m.content }}{% endfor %}";
@@ -57,6 +57,7 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
         "GG1706" => model(template("{{ ''|attr(name) }}")),
         "GG1707" => model(template("{% include '/etc/passwd' %}")),
         "GG1708" => model(template("{% for i in range(10**9) %}{% endfor %}")),
+        "GG1709" => Some((OTHER, llama().bytes())),
         "GG1801" => Some(("model.gguf", llama().bytes())),
         "GG1802" => Some(("Tiny-1K-v1.0-Q4_0.gguf", llama().bytes())),
         "GG1901" => model(split(2, 2, 12)),

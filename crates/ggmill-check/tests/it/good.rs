@@ -31,7 +31,8 @@ fn letter() -> Model {
         ("general.size_label", "0.48K"),
     ];
     let model = texts.iter().fold(Model::llama(), |model, (key, text)| model.set(key, *text));
-    let ids = [("bos", 0), ("seperator", 1), ("separator", 1), ("prefix", 2), ("fim_pre", 2)];
+    let ids =
+        [("bos", 0), ("eos", 0), ("seperator", 1), ("separator", 1), ("prefix", 2), ("fim_pre", 2)];
     let model = ids.iter().fold(model, |model, (name, id)| {
         model.set(format!("tokenizer.ggml.{name}_token_id"), Value::U32(*id))
     });
@@ -51,6 +52,11 @@ fn letter() -> Model {
         .set("llama.rope.scaling.type", "yarn")
         .set("llama.rope.scaling.factor", Value::F32(4.0))
         .set("tokenizer.huggingface.json", "{}")
+        .set(
+            "tokenizer.chat_template",
+            "{% for message in messages %}{{ message.content }}{% if message.role == 'assistant' %}\
+             {{ eos_token }}{% endif %}{% endfor %}",
+        )
         .set("community.key", "anything")
 }
 

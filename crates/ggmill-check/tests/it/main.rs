@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is missing")]
 
+mod advisories;
 mod architectures;
 mod corpus;
 mod examples;
 mod examples_models;
 mod examples_more;
+mod examples_threats;
 mod examples_vocabularies;
 mod fixes;
 mod good;

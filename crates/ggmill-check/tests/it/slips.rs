@@ -244,3 +244,50 @@ fn merges_that_are_never_applied_are_named() {
         "2 merges are never applied: those that form \"abc\" (rank 1), \"bca\" (rank 2)"
     );
 }
+
+/// Architectures of which llama.cpp's list of tensors is not recorded: names that the converter never
+/// writes are errors, with the command that removes them.
+#[test]
+fn tensors_that_no_loader_expects_are_errors() {
+    let found = |architecture: &str, names: &[&str]| {
+        let model = Model::empty().set("general.architecture", architecture);
+        let model = names.iter().fold(model, |model, name| model.tensor(name, &[8], GgmlType::F32));
+        report_named("Tiny.gguf", &model.bytes(), &Options::default())
+    };
+    let help = |report: &ggmill_check::Report, code: &str| {
+        let found = report.diagnostics().iter().find(|found| found.rule.code == code);
+        found.map(|found| found.help.to_string())
+    };
+    for architecture in ["gemma4", "pockettts", "qwen3"] {
+        let report = found(
+            architecture,
+            &["token_embd.weight", "v.blk.0.attn_q.weight", "v.patch.weight", "mm.x.weight"],
+        );
+        assert_eq!(report.counts().iter().filter(|(rule, _)| rule.code == "GG1513").count(), 1);
+        let help = help(&report, "GG1513").unwrap();
+        assert!(
+            help.contains("ggmill graft Tiny.gguf --drop 'mm.*' --drop 'v.*' -o NEW.gguf"),
+            "{architecture}: {help}"
+        );
+    }
+    // A name of another architecture can be one that the table lacks.
+    let report = found("pockettts", &["blk.0.ssm_in.weight"]);
+    assert!(codes(&report).contains(&"GG1516") && !codes(&report).contains(&"GG1513"));
+    // Names that a shell could misread are not put into a command.
+    let report = found("pockettts", &["v.$(x)"]);
+    assert!(!help(&report, "GG1513").unwrap().contains("graft"));
+}
+
+/// The number of layers in the file is proposed if it is the only thing wrong.
+#[test]
+fn the_number_of_layers_is_proposed() {
+    let help = |model: Model| {
+        let report = report_named("Tiny.gguf", &model.bytes(), &Options::default());
+        let found = report.diagnostics().iter().find(|found| found.rule.code == "GG1506");
+        found.map(|found| found.help.to_string()).unwrap()
+    };
+    let more = help(Model::llama().set("llama.block_count", Value::U32(3)));
+    assert!(more.contains("ggmill edit Tiny.gguf --set llama.block_count=1"), "{more}");
+    let gap = help(Model::llama().tensor("blk.2.attn_norm.weight", &[8], GgmlType::F32));
+    assert!(!gap.contains("--set"), "{gap}");
+}

@@ -7,6 +7,9 @@ use ggmill_testdata::bytes::{FileBytes, Value};
 /// The name of a shard whose sibling is missing.
 pub(crate) const ALONE: &str = "Set-1K-v1.0-00001-of-00002.gguf";
 
+/// The name of a file whose repository has another template.
+pub(crate) const OTHER: &str = "Other-1K-v1.0.gguf";
+
 /// Returns the report on a file of this name.
 pub(crate) fn report_named(name: &str, bytes: &[u8], options: &Options) -> Report {
     match ggmill_core::Model::open_damaged(bytes.to_vec()) {
@@ -21,6 +24,9 @@ pub(crate) fn report_named(name: &str, bytes: &[u8], options: &Options) -> Repor
             if name == ALONE {
                 input = input
                     .with_set_fault("Set-1K-v1.0-00002-of-00002.gguf: cannot open: no such file");
+            }
+            if name == OTHER {
+                input = input.with_repository_template("chat_template.jinja", "{{ messages }}");
             }
             check(&input, options)
         }

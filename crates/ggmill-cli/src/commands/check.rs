@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use ggmill::{Check, Proposal};
 use ggmill_arch::Catalogue;
-use ggmill_check::{Fix, Profile, ProposedFix, Report, Selector, render};
+use ggmill_check::{Fix, Profile, ProposedFix, Report, Selector, Verdict, render};
 use ggmill_core::RawStr;
 use ggmill_run::Probe;
 use ggmill_run::json::probe_result;
@@ -32,6 +32,7 @@ Examples:
   ggmill check model.gguf --run=logits.gguf
   ggmill check model.gguf --diff
   ggmill check model.gguf --fix
+  ggmill check model.gguf --profile threat --quiet
 
 The default profile does not render chat templates or test the tokenizer; --profile run does. \
 Rules about file names (GG18) are checked with --profile spec, --select naming or --select all.
@@ -43,6 +44,11 @@ published files lack (file type, size label, alignment) are added only with --pr
 --select. When the first key is added, space \
 is reserved for later edits (ggmill.padding). Remaining findings are reported. --diff shows the \
 changes.
+
+--profile threat applies the rules that recognize files able to trigger a published flaw of a program, and \
+renders chat templates to find hidden instructions; `ggmill explain RULE` lists the advisories. Every \
+finding of these rules is an error. With --quiet, or with --format verdict, the result is one JSON object: \
+whether the files are safe, and the reasons why not.
 
 Exit codes: 0 no errors, 1 errors found (a truncated GGUF file has some), 2 the command failed, \
 for example because a file is empty or not GGUF. With --diff: 0 no changes, 1 changes.")]
@@ -65,12 +71,13 @@ pub(crate) struct Args {
         conflicts_with_all = ["diff", "fix"]
     )]
     run: Option<Option<PathBuf>>,
-    /// The output format
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    /// The output format: text by default
+    #[arg(long, value_enum)]
+    format: Option<Format>,
     /// Rules to apply. spec: the specification to the letter; ggml: the requirements of llama.cpp;
     /// all: both of these and recommended practice, except rules that many published files violate;
-    /// run: the same as all, plus rendering chat templates (GG22) and testing the tokenizer (GG23)
+    /// run: the same as all, plus rendering chat templates (GG22) and testing the tokenizer (GG23);
+    /// threat: the rules about published flaws of programs
     #[arg(long, value_parser = profiles(), default_value = Profile::All.name())]
     profile: Profile,
     /// Apply only these rules: codes, prefixes of codes, groups, or all (with the default profile:
@@ -105,6 +112,15 @@ enum Format {
     Json,
     Sarif,
     Github,
+    /// Only the verdict, as JSON (needs --profile threat)
+    Verdict,
+}
+
+impl Args {
+    fn format(&self, console: Console) -> Format {
+        let quiet = console.is_quiet() && self.profile == Profile::Threat;
+        self.format.unwrap_or(if quiet { Format::Verdict } else { Format::Text })
+    }
 }
 
 /// Returns the parser for the names of profiles.
@@ -128,12 +144,18 @@ impl CheckedFile {
     }
 
     /// Returns `true` if the file has errors, or running the model found faults.
-    fn has_errors(&self) -> bool {
-        self.report.has_errors() || self.run.as_ref().is_some_and(|run| !run.faults.is_empty())
+    fn has_errors(&self, profile: Profile) -> bool {
+        let has_threats = profile == Profile::Threat && !self.report.is_clean();
+        has_threats
+            || self.report.has_errors()
+            || self.run.as_ref().is_some_and(|run| !run.faults.is_empty())
     }
 }
 
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
+    if matches!(args.format, Some(Format::Verdict)) && args.profile != Profile::Threat {
+        return Err(Failure::new("--format verdict needs --profile threat"));
+    }
     let catalogue = ggmill::catalogue(&args.arch_file)?;
     let mut failures = Vec::new();
     let (models, errors) = ggmill::find_models(&args.files);
@@ -227,12 +249,13 @@ fn report(
         let options = remote::options(path)?;
         Ok::<_, Failure>(ggmill::read_recorded(path, &options)?)
     });
+    let format = args.format(console);
     // Fails before anything is printed; the other formats contain the error.
-    if let (Some(Err(failure)), Format::Text) = (&logits, args.format) {
+    if let (Some(Err(failure)), Format::Text) = (&logits, format) {
         return Err(failure.clone());
     }
     // The other formats escape text themselves; that of GitHub consists of commands.
-    let mut out: Box<dyn Write> = match args.format {
+    let mut out: Box<dyn Write> = match format {
         Format::Text => Box::new(console.text()),
         _ => Box::new(console.bytes()),
     };
@@ -240,7 +263,10 @@ fn report(
     let (mut printed, mut templates, mut unread) = (0usize, 0usize, 0usize);
     let mut not_run = Vec::new();
     let mut fixed = 0usize;
-    for files in models {
+    // Only the files of directories belong together.
+    let is_directory = args.files.iter().any(|path| path.is_dir());
+    let repository = if is_directory { ggmill::repository_templates(models) } else { Vec::new() };
+    for (number, files) in models.iter().enumerate() {
         if args.fix && !apply_fixes(args, files, catalogue, &mut fixed, failures, console) {
             continue;
         }
@@ -253,6 +279,7 @@ fn report(
                 continue;
             }
         };
+        builder = builder.repository_template(repository.get(number).cloned().flatten());
         builder = with_bars!(builder.data(args.data), bars);
         let read = logits.as_ref().map(Result::as_ref).transpose();
         if let (Some(_), Ok(recorded)) = (&args.run, read) {
@@ -278,7 +305,7 @@ fn report(
             let file = CheckedFile { path, report, readable, run: None };
             // Text is printed file by file, because many files take a while. A file that cannot be
             // opened is reported once, as an error.
-            if matches!(args.format, Format::Text) && readable {
+            if matches!(format, Format::Text) && readable {
                 if printed > 0 {
                     writeln!(out)?;
                 }
@@ -294,25 +321,26 @@ fn report(
         {
             file.run = Some(run_of(&probe));
             match probe {
-                Ok(found) if matches!(args.format, Format::Text) => {
+                Ok(found) if matches!(format, Format::Text) => {
                     write!(out, "\n{}", probe_text(path, &found, &found.faults()))?;
                 }
                 Ok(_) => {}
                 Err(failure) => not_run.push(failure),
             }
         }
-        if matches!(args.format, Format::Github) {
+        if matches!(format, Format::Github) {
             new.iter().try_for_each(|file| render::github(&mut out, &file.to_render()))?;
         }
     }
-    finish(args.format, &checked_files, failures.len(), &text, &mut out)?;
+    finish(format, &checked_files, failures.len(), &text, &mut out)?;
     failures.extend(not_run);
     // The report of a file without findings says that it has none.
     let has_findings = |file: &CheckedFile| file.readable && !file.report.is_clean();
     if args.fix && fixed == 0 && checked_files.iter().any(has_findings) {
         console.note("no finding could be fixed; nothing was changed");
     }
-    if unread > 0 && args.select.is_empty() && matches!(args.format, Format::Text) {
+    let wants_data = args.select.is_empty() && args.profile != Profile::Threat;
+    if unread > 0 && wants_data && matches!(format, Format::Text) {
         console.note("the tensor data was not checked; --data checks every weight");
     }
     if templates > 0 && args.profile == Profile::All && args.select.is_empty() {
@@ -321,7 +349,7 @@ fn report(
         console
             .note(format_args!("{templates} {was} not rendered; --profile run renders templates"));
     }
-    let has_errors = checked_files.iter().any(CheckedFile::has_errors);
+    let has_errors = checked_files.iter().any(|file| file.has_errors(args.profile));
     Ok(if has_errors { Status::Findings } else { Status::Fine })
 }
 
@@ -405,6 +433,10 @@ fn finish(
         Format::Json => ggmill_text::json::write_pretty(out, &render::json(&all))?,
         Format::Sarif => ggmill_text::json::write_pretty(out, &render::sarif(&all))?,
         Format::Github => {}
+        Format::Verdict => {
+            let verdict = Verdict::of(&all).json();
+            writeln!(out, "{verdict}")?;
+        }
     }
     out.flush()
 }

@@ -41,9 +41,32 @@ from ._model import (
     open,
 )
 from ._native import VERSION as __version__
-from ._operations import check, convert, diff, edit, estimate, extract, hash, merge, quantize, split
+from ._operations import (
+    check,
+    convert,
+    diff,
+    edit,
+    estimate,
+    extract,
+    hash,
+    merge,
+    quantize,
+    split,
+    vet,
+)
 from ._progress import Progress
-from ._reports import CheckReport, Device, DiffReport, EditReport, Estimate, Finding, Hashes, Plan
+from ._reports import (
+    CheckReport,
+    Device,
+    DiffReport,
+    EditReport,
+    Estimate,
+    Finding,
+    Hashes,
+    Plan,
+    Reason,
+    Verdict,
+)
 from ._shared import SharedPlan
 from ._tensor import Tensor, Tensors
 from ._types import TENSOR_TYPES, VALUE_TYPES, TensorType, Typed
@@ -78,6 +101,7 @@ __all__ = [
     "PathLike",
     "Plan",
     "Progress",
+    "Reason",
     "Refused",
     "Rendered",
     "RenderedTokens",
@@ -92,6 +116,7 @@ __all__ = [
     "Tokenizer",
     "Typed",
     "UnsupportedError",
+    "Verdict",
     "__version__",
     "check",
     "convert",
@@ -107,5 +132,6 @@ __all__ = [
     "quantize",
     "quants",
     "split",
+    "vet",
     "write",
 ]

@@ -240,6 +240,7 @@ def check(
     threads: int | None = None,
     progress: _Callback = None,
 ) -> tuple[str, str]: ...
+def vet(path: str, *, progress: _Callback = None) -> str: ...
 def diff(
     a: str,
     b: str,

@@ -22,10 +22,12 @@ from ._reports import (
     Estimate,
     Hashes,
     Plan,
+    Verdict,
     check_report,
     edit_report,
     estimate_of,
     plan_of,
+    verdict,
 )
 from ._shared import RANGE, Operation, SharedPlan
 from ._types import Typed, parsed_type
@@ -39,7 +41,7 @@ def check(
     model: Source,
     *,
     data: bool = False,
-    profile: Literal["all", "spec", "ggml", "run"] = "all",
+    profile: Literal["all", "spec", "ggml", "run", "threat"] = "all",
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
     most: int = 20,
@@ -55,8 +57,9 @@ def check(
         data: Read the tensor data too, to find NaN, infinite values, bad scales and all-zero
             tensors.
         profile: The rules to apply: ``"spec"`` (requirements of the specification), ``"ggml"``
-            (requirements of llama.cpp), ``"all"`` (both), or ``"run"`` (both, with chat templates
-            rendered and the tokenizer tested).
+            (requirements of llama.cpp), ``"all"`` (both), ``"run"`` (both, with chat templates
+            rendered and the tokenizer tested), or ``"threat"`` (properties that published flaws of
+            loaders need).
         select: Apply only these rules: codes, prefixes of codes, or groups.
         ignore: Skip these rules: codes, prefixes of codes, or groups.
         most: The maximum number of findings listed per rule; the others are counted.
@@ -82,6 +85,25 @@ def check(
         progress=callback_of(progress),
     )
     return check_report(path, document, text)
+
+
+def vet(model: Source) -> Verdict:
+    """Say whether a model is safe to hand to a loader.
+
+    A file is unsafe if it has a property that a published flaw of a loader needs, whether or not
+    the loader in use has this flaw, or if its chat template does what users do not expect. Only
+    the header is read. A file that is not GGUF is never safe.
+
+    Args:
+        model: The model to vet. All shards of a shard set are vetted.
+
+    Returns:
+        The verdict, which is true if the model is safe.
+
+    Raises:
+        FileError: If a file cannot be read.
+    """
+    return verdict(_native.vet(model_path(model)))
 
 
 def diff(

@@ -108,6 +108,60 @@ def check_report(path: str, document: str, text: str) -> CheckReport:
     return CheckReport(path, findings, parsed, text)
 
 
+@dataclass(frozen=True)
+class Reason:
+    """A reason not to hand a file to a loader.
+
+    Attributes:
+        rule: The code of the rule, such as ``"GG1302"``.
+        message: What was found.
+        subject: The key or tensor concerned, or ``None`` for the file as a whole.
+        path: The path of the file.
+        advisories: The numbers of the published flaws, such as ``"CVE-2026-7482"``.
+    """
+
+    rule: str
+    message: str
+    subject: str | None
+    path: str
+    advisories: list[str]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of :func:`ggmill.vet`; true if the model is safe.
+
+    Attributes:
+        safe: Whether there is no reason not to hand the model to a loader.
+        reasons: The reasons.
+        document: The JSON document of ``ggmill check --profile threat --quiet``
+            (``ggmill.verdict/1``).
+    """
+
+    safe: bool
+    reasons: list[Reason]
+    document: dict[str, Any] = field(repr=False)
+
+    def __bool__(self) -> bool:
+        return self.safe
+
+
+def verdict(document: str) -> Verdict:
+    """Create a verdict from its JSON document."""
+    parsed: dict[str, Any] = json.loads(document)
+    reasons = [
+        Reason(
+            rule=reason["rule"],
+            message=reason["message"],
+            subject=reason["subject"]["name"],
+            path=reason["path"],
+            advisories=[advisory["id"] for advisory in reason["advisories"]],
+        )
+        for reason in parsed["reasons"]
+    ]
+    return Verdict(parsed["safe"], reasons, parsed)
+
+
 @dataclass(frozen=True, repr=False)
 class DiffReport:
     """The result of :func:`ggmill.diff`.

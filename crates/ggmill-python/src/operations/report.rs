@@ -67,6 +67,17 @@ pub(crate) fn check(
     Ok((json(&render::json(&checked))?, String::from_utf8_lossy(&page).into_owned()))
 }
 
+/// Says whether a file, or all shards of its set, are safe to hand to a loader; returns the JSON document
+/// of the verdict.
+#[pyfunction]
+#[pyo3(signature = (path, *, progress = None))]
+pub(crate) fn vet(py: Python<'_>, path: PathBuf, progress: Option<Py<PyAny>>) -> Result<String> {
+    // The library reads standard input for this name.
+    let path = if path.as_os_str() == "-" { Path::new(".").join(path) } else { path };
+    let verdict = calls::run(py, progress, |_| ggmill::vet(&path))?;
+    json(&verdict.json())
+}
+
 fn selectors(codes: &[String]) -> Result<Vec<Selector>> {
     let selector = |code: &String| {
         code.parse::<Selector>().map_err(|error| Failure::misuse(format!("{code:?}: {error}")))

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use super::{Args, flag, format, integer, required, size, splits, text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::meter::Meter;
+use crate::probe::Comparison;
 use crate::run::Run;
 use crate::value::{Builder, JsonStyle, Mark, Text, Value, show, to_json};
 
@@ -79,6 +80,8 @@ pub(super) fn apply(name: &str, value: &Value, args: Args, run: &mut Run<'_>) ->
             let text = as_text()?;
             let [old, new, count] = args.bind(name, ["old", "new", "count"])?;
             let old = show(&required(old, name)?, &meter)?;
+            let (compared, searched) = (Value::Text(text.clone()), Value::Text(old.clone()));
+            run.probe(Comparison::Contains, &compared, &searched)?;
             let new = show(&required(new, name)?, &meter)?;
             let count = match count {
                 Some(Value::None) | None => None,

@@ -12,6 +12,7 @@ pub(crate) use format::percent;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::meter::Meter;
+use crate::probe::Comparison;
 use crate::run::{Namespace, Run, Sign, compare, contains};
 use crate::value::{
     Builder, Callable, Cycler, Dict, Joiner, Mark, Method, Seq, SeqKind, Span, Text, Value, equal,
@@ -373,6 +374,7 @@ fn dict_method(dict: &Rc<Dict>, name: &str, args: Args, run: &Run<'_>) -> Result
             let [key, default] = args.bind("get", ["key", "default"])?;
             let key = required(key, "get")?;
             crate::value::hashable(&key)?;
+            run.probe(Comparison::Contains, &Value::Dict(Rc::clone(dict)), &key)?;
             let found = dict.get(&key)?.cloned();
             Ok(found.or(default).unwrap_or(Value::None))
         }
@@ -452,6 +454,13 @@ const TESTS: &[&str] = &[
 pub(crate) fn apply_test(name: &str, value: &Value, args: &Args, run: &Run<'_>) -> Result<bool> {
     let meter = &run.meter;
     let other = || args.one(name);
+    match name {
+        "eq" | "equalto" | "==" | "ne" | "!=" | "sameas" => {
+            run.probe(Comparison::Equals, value, &other()?)?;
+        }
+        "in" => run.probe(Comparison::Contains, &other()?, value)?,
+        _ => {}
+    }
     let whole = || {
         value.defined()?;
         value.as_int().ok_or_else(|| {

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use super::{Args, flag, format, required, size, splits};
 use crate::error::{Error, Result};
 use crate::meter::Held;
+use crate::probe::Comparison;
 use crate::run::Run;
 use crate::value::{Builder, Seq, SeqKind, Text, Value};
 
@@ -137,6 +138,7 @@ pub(super) fn call(text: &Text, name: &str, args: Args, run: &mut Run<'_>) -> Re
             let mut items = match &separator {
                 None | Some(Value::None) => parts(text, words(whole, most, from_right), run)?,
                 Some(separator) => {
+                    run.probe(Comparison::Contains, &Value::Text(text.clone()), separator)?;
                     let separator = text_of(separator)?;
                     let separator = separator.read()?;
                     if separator.is_empty() {
@@ -162,7 +164,9 @@ pub(super) fn call(text: &Text, name: &str, args: Args, run: &mut Run<'_>) -> Re
             Value::list(parts(text, lines(whole), run)?, &meter)?
         }
         "partition" | "rpartition" => {
-            let separator = text_of(&args.one(name)?)?;
+            let separator = args.one(name)?;
+            run.probe(Comparison::Contains, &Value::Text(text.clone()), &separator)?;
+            let separator = text_of(&separator)?;
             let separator = separator.read()?;
             if separator.is_empty() {
                 return Err(Error::value("empty separator"));
@@ -184,9 +188,13 @@ pub(super) fn call(text: &Text, name: &str, args: Args, run: &mut Run<'_>) -> Re
                 Value::Seq(seq) if seq.kind == SeqKind::Tuple => seq,
                 other => Seq::new(SeqKind::Tuple, vec![other], &meter)?,
             };
+            let comparison =
+                if name == "startswith" { Comparison::Begins } else { Comparison::Ends };
+            let compared = Value::Text(part.clone());
             let part = part.read()?;
             let mut found = false;
             for affix in affixes.read()? {
+                run.probe(comparison, &compared, affix)?;
                 let affix = text_of(affix)?;
                 let affix = affix.read()?;
                 found = found
@@ -201,7 +209,9 @@ pub(super) fn call(text: &Text, name: &str, args: Args, run: &mut Run<'_>) -> Re
         "find" | "rfind" | "index" | "rindex" | "count" => search(text, name, args, run)?,
         "replace" => {
             let [old, new, count] = args.bind(name, ["old", "new", "count"])?;
-            let old = text_of(&required(old, name)?)?;
+            let old = required(old, name)?;
+            run.probe(Comparison::Contains, &Value::Text(text.clone()), &old)?;
+            let old = text_of(&old)?;
             let new = text_of(&required(new, name)?)?;
             let new = if text.is_safe() { new.escaped()? } else { new };
             Value::Text(replace(text, old.read()?, &new, splits(count.as_ref())?)?)
@@ -227,7 +237,11 @@ pub(super) fn call(text: &Text, name: &str, args: Args, run: &mut Run<'_>) -> Re
             Value::Text(out.finish_like(text))
         }
         "removeprefix" | "removesuffix" => {
-            let affix = text_of(&args.one(name)?)?;
+            let affix = args.one(name)?;
+            let comparison =
+                if name == "removeprefix" { Comparison::Begins } else { Comparison::Ends };
+            run.probe(comparison, &Value::Text(text.clone()), &affix)?;
+            let affix = text_of(&affix)?;
             let affix = affix.read()?;
             Value::Text(text.part(|whole| {
                 let cut = if name == "removeprefix" {
@@ -460,8 +474,10 @@ fn window(text: &Text, start: Option<&Value>, end: Option<&Value>, run: &Run<'_>
 
 fn search(text: &Text, name: &str, args: Args, run: &Run<'_>) -> Result<Value> {
     let [what, start, end] = args.bind(name, ["sub", "start", "end"])?;
-    let what = text_of(&required(what, name)?)?;
+    let what = required(what, name)?;
     let part = window(text, start.as_ref(), end.as_ref(), run)?;
+    run.probe(Comparison::Contains, &Value::Text(part.clone()), &what)?;
+    let what = text_of(&what)?;
     let (part, what) = (part.read()?, what.read()?);
     if name == "count" {
         let count =

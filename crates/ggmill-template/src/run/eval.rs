@@ -11,6 +11,7 @@ use super::ops::{self, Sign};
 use super::{Run, Scope};
 use crate::builtins::{apply_filter, apply_test, function, method_name};
 use crate::error::{Error, ErrorKind, Result};
+use crate::probe::Comparison;
 use crate::value::{Method, SeqKind, Value, clipped, hashable};
 
 impl<'t> Run<'t> {
@@ -171,6 +172,11 @@ impl<'t> Run<'t> {
     }
 
     fn operate(&mut self, op: BinOpKind, left: &Value, right: &Value) -> Result<Value> {
+        match op {
+            BinOpKind::Eq | BinOpKind::Ne => self.probe(Comparison::Equals, left, right)?,
+            BinOpKind::In => self.probe(Comparison::Contains, right, left)?,
+            _ => {}
+        }
         let meter = &self.meter;
         match op {
             BinOpKind::Eq => Ok(Value::Bool(ops::compare(Sign::Eq, left, right, meter)?)),
@@ -201,6 +207,15 @@ impl<'t> Run<'t> {
         let mut left = self.eval(&chain.expr, scope)?;
         for op in &chain.ops {
             let right = self.eval(&op.expr, scope)?;
+            match op.op {
+                CompareOpKind::Eq | CompareOpKind::Ne => {
+                    self.probe(Comparison::Equals, &left, &right)?;
+                }
+                CompareOpKind::In | CompareOpKind::NotIn => {
+                    self.probe(Comparison::Contains, &right, &left)?;
+                }
+                _ => {}
+            }
             let meter = &self.meter;
             let holds = match op.op {
                 CompareOpKind::Eq => ops::compare(Sign::Eq, &left, &right, meter)?,
@@ -296,6 +311,7 @@ impl Run<'_> {
     /// Evaluates `object[key]`: the item, otherwise Python's attribute.
     pub(crate) fn item(&self, object: &Value, key: &Value) -> Result<Value> {
         object.defined()?;
+        self.probe(Comparison::Contains, object, key)?;
         let found = match object {
             Value::Dict(dict) => dict.get(key)?.cloned(),
             Value::Seq(seq)

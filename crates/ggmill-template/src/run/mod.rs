@@ -17,6 +17,7 @@ use crate::builtins::Args;
 use crate::error::{Error, ErrorKind, Result};
 use crate::meter::{Held, Meter};
 use crate::moment::Moment;
+use crate::probe::{Comparison, Probes};
 use crate::value::{Builder, Loop, Mark, Seq, SeqKind, Text, Value, show_into};
 
 /// Maximum nesting depth of statements and expressions, including macro calls.
@@ -60,6 +61,8 @@ pub(crate) struct Run<'t> {
     pub(crate) missing: BTreeSet<String>,
     /// `true` if the template used the time.
     pub(crate) asked_time: bool,
+    /// The comparisons of texts of the conversation with texts of the template, if they are recorded.
+    pub(crate) probes: Option<&'t Probes>,
 }
 
 impl<'t> Run<'t> {
@@ -80,6 +83,15 @@ impl<'t> Run<'t> {
             depth: 0,
             missing: BTreeSet::new(),
             asked_time: false,
+            probes: None,
+        }
+    }
+
+    /// Records that the template compares `value` with `other`.
+    pub(crate) fn probe(&self, comparison: Comparison, value: &Value, other: &Value) -> Result<()> {
+        match self.probes {
+            Some(probes) => probes.compare(comparison, value, other, &self.meter),
+            None => Ok(()),
         }
     }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::panic, reason = "a test stops where something is missing")]
 
+mod behavior;
 mod bombs;
 mod conversations;
 mod equality;

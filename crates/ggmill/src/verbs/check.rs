@@ -12,6 +12,7 @@ use ggmill_check::{
 use ggmill_core::{Entry, Header, Value, keys};
 use ggmill_run::{Probe, RecordedLogits};
 
+use super::repository::RepositoryTemplate;
 use super::running::probe_with;
 use crate::error::Kind;
 use crate::find::{file_name, sibling_shards};
@@ -48,6 +49,7 @@ pub fn check<'a>(path: impl AsRef<Path>) -> Result<Check<'a>> {
         open: OpenOptions::new(),
         data: false,
         run: None,
+        repository: None,
     })
 }
 
@@ -64,10 +66,19 @@ pub struct Check<'a> {
     /// If set, the model is run, and its outputs are compared with the recorded logits, if any.
     #[expect(clippy::option_option, reason = "the logits of a run are optional")]
     run: Option<Option<&'a RecordedLogits>>,
+    repository: Option<RepositoryTemplate>,
 }
 
 impl<'a> Check<'a> {
     call_options!();
+
+    /// Sets the chat template with which that of the model is compared: see
+    /// [`repository_templates`](crate::repository_templates).
+    #[must_use]
+    pub fn repository_template(mut self, template: Option<RepositoryTemplate>) -> Self {
+        self.repository = template;
+        self
+    }
 
     /// Sets the rules to apply.
     #[must_use]
@@ -238,7 +249,14 @@ impl<'a> Check<'a> {
     /// Applies the rules: to one model if the files are all shards of a set, otherwise to each file.
     fn apply_rules(&self, files: &[Opened]) -> Vec<Report> {
         let inputs = files.iter().filter_map(|file| file.input(&self.catalogue));
-        let inputs: Vec<Input<'_>> = inputs.collect();
+        let inputs: Vec<Input<'_>> = inputs
+            .map(|input| match &self.repository {
+                Some(RepositoryTemplate { name, text }) => {
+                    input.with_repository_template(name, text)
+                }
+                None => input,
+            })
+            .collect();
         let models: Vec<&ggmill_core::Model> = files.iter().map(|file| &file.model).collect();
         let whole = || self.open.failure(&files.first()?.path);
         check_files(&inputs, ggmill_io::set_fault(&models, whole).as_deref(), &self.options)

@@ -33,6 +33,8 @@ mod quantize;
 mod rename;
 mod render;
 #[cfg(feature = "files")]
+mod repository;
+#[cfg(feature = "files")]
 mod reshape;
 #[cfg(feature = "files")]
 mod restore;
@@ -44,6 +46,8 @@ mod tokenize;
 mod types;
 #[cfg(feature = "files")]
 mod verification;
+#[cfg(feature = "files")]
+mod vet;
 
 #[cfg(feature = "files")]
 pub use check::{Check, Checked, FileCheck, Proposal, check};
@@ -76,6 +80,8 @@ pub use quantize::{Calibration, Compared, Quantize, QuantizePlan, Quantized, qua
 pub use rename::{Rename, rename, suggested_name};
 pub use render::{Render, TemplateDifference, Templates, render};
 #[cfg(feature = "files")]
+pub use repository::{RepositoryTemplate, repository_templates};
+#[cfg(feature = "files")]
 pub use reshape::{Merge, MergePlan, Merged, Repack, Split, merge, repack, split};
 #[cfg(feature = "files")]
 pub use restore::{Restore, RestorePlan, Restored, restore};
@@ -85,3 +91,5 @@ pub use running::{RunText, find_program, no_graph, probe, read_recorded};
 pub use tokenize::{TokenCount, count_tokens};
 #[cfg(feature = "files")]
 pub use verification::{Library, Verification};
+#[cfg(feature = "files")]
+pub use vet::vet;

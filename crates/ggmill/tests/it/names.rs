@@ -115,7 +115,7 @@ fn tokenizers_and_profiles_have_names_that_do_not_change() {
         (Kind::None, "none"),
     ];
     assert!(kinds.into_iter().all(|(kind, name)| kind.name() == name));
-    assert_eq!(Profile::ALL.map(Profile::name), ["spec", "ggml", "all", "run"]);
+    assert_eq!(Profile::ALL.map(Profile::name), ["spec", "ggml", "all", "run", "threat"]);
     let unknown = "All".parse::<Profile>().unwrap_err();
-    assert_eq!(unknown.to_string(), "expected a profile: spec, ggml, all, run");
+    assert_eq!(unknown.to_string(), "expected a profile: spec, ggml, all, run, threat");
 }
