@@ -74,7 +74,8 @@ impl<'m> Program<'m> {
         let graph = resolved.graph(&present).map_err(failed)?;
         let is_short = graph.weights().iter().any(|weight| weight.name == SHORT_FACTORS);
         let mut program = Self::new(model, graph, GraphSource::Description)?;
-        if let Some(&ParameterValue::Int(tokens @ 1..)) = resolved.parameter("rope_original_context")
+        if let Some(&ParameterValue::Int(tokens @ 1..)) =
+            resolved.parameter("rope_original_context")
             && is_short
             && present(LONG_FACTORS)
         {
