@@ -37,7 +37,7 @@ SCALING: dict[str, dict] = {
     "linear": {"factor": 4.0},
     "dynamic": {"factor": 4.0, "original_max_position_embeddings": 16},
     "yarn": {"factor": 4.0, "original_max_position_embeddings": 32},
-    "longrope": {"factor": 4.0, "original_max_position_embeddings": 16},
+    "longrope": {"factor": 4.0, "original_max_position_embeddings": 32},
     "llama3": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 32},
     "proportional": {"partial_rotary_factor": 0.5},
 }
