@@ -59,6 +59,23 @@ pub(crate) fn preference(name: &str) -> usize {
     preferred.iter().position(|known| known == name).unwrap_or(preferred.len())
 }
 
+/// Returns `true` if regular expressions, each of whose matches is a piece, define the pre-tokenizer.
+fn has_only_expressions(pre_tokenizer: &Value) -> bool {
+    let text = |name: &str| pre_tokenizer.get(name).and_then(Value::as_str);
+    match text("type") {
+        Some("Sequence") => {
+            let parts = pre_tokenizer.get("pretokenizers").and_then(Value::as_array);
+            parts.is_some_and(|parts| parts.iter().all(has_only_expressions))
+        }
+        Some("Split") => {
+            let is_inverted = pre_tokenizer.get("invert").and_then(Value::as_bool) == Some(true);
+            matches!(text("behavior"), None | Some("Isolated")) && !is_inverted
+        }
+        Some("ByteLevel" | "Digits") => true,
+        _ => false,
+    }
+}
+
 /// Returns the names of the pre-tokenizers with the same regular expressions.
 pub(crate) fn equal(pre_tokenizer: &Value) -> &'static [String] {
     let mut found = Vec::new();
@@ -66,7 +83,8 @@ pub(crate) fn equal(pre_tokenizer: &Value) -> &'static [String] {
     let found = alternatives(found.iter().map(|pattern| &**pattern));
     let is_equal =
         |group: &&Group| alternatives(group.patterns.iter().map(|pattern| &**pattern)) == found;
-    let group = Some(GROUPS.iter()).filter(|_| !found.is_empty());
+    let group =
+        Some(GROUPS.iter()).filter(|_| !found.is_empty() && has_only_expressions(pre_tokenizer));
     group.and_then(|mut groups| groups.find(is_equal)).map_or(&[], |group| &group.names)
 }
 
@@ -203,6 +221,11 @@ mod tests {
         assert!(equal(&step(llama3)).contains(&"llama-bpe".to_owned()));
         assert!(equal(&step("abc")).is_empty());
         assert!(equal(&json!({ "type": "Metaspace" })).is_empty());
+        let byte_level = json!({ "type": "ByteLevel" });
+        assert!(equal(&byte_level).contains(&"gpt-2".to_owned()));
+        let shorter = json!({ "type": "Sequence",
+            "pretokenizers": [{ "type": "FixedLength", "length": 2 }, byte_level] });
+        assert!(equal(&shorter).is_empty());
         assert_eq!(of("abc"), None);
         assert_eq!(nearest(&json!({ "type": "Metaspace" })), None);
     }
