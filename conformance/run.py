@@ -275,6 +275,12 @@ def fit(arguments):
     script("fit.py", ggmill(), work("fit"), first(arguments) or CHECKPOINT, *arguments)
 
 
+@comparison
+def calibrate(arguments):
+    """calibrated rounding, with rounding weight by weight, by the KL divergence on held-out text: [--types TYPE,…]"""
+    script("calibrate.py", ggmill(), work("calibrate"), CHECKPOINT, *arguments)
+
+
 # Conversion
 
 

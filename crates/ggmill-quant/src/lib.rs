@@ -21,6 +21,7 @@
 mod arch;
 mod block;
 mod codec;
+mod codes;
 mod description;
 mod error;
 mod float16;
@@ -32,6 +33,7 @@ mod product;
 mod search;
 
 pub use codec::{BlockCodec, codec, codec_with, read_f32};
+pub use codes::Codes;
 pub use description::{BlockDescription, BlockField, ScaleFormat};
 pub use error::{Error, ErrorKind, Result};
 use ggmill_core::GgmlType;

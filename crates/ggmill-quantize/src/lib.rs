@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod calibrated;
 mod choice;
 mod fit;
 mod imatrix;
@@ -15,6 +16,7 @@ mod sensitivity;
 mod target;
 mod types;
 
+pub use calibrated::{Hessian, Rounded, Rounding};
 pub use fit::{Fit, Goal, fit, fit_recipe, to_measure};
 pub use imatrix::{Imatrix, ImatrixEntry, ImatrixForm, ImatrixRun, ResumeError};
 pub use loss::{Losses, TensorLoss, loss};

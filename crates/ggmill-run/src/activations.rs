@@ -11,7 +11,7 @@ use rayon::slice::ParallelSliceMut as _;
 use crate::error::{Error, ErrorKind, Result};
 use crate::measure::ChunkInputs;
 use crate::program::Program;
-use crate::run::Runner;
+use crate::run::{Observer, Runner};
 
 /// The name prefixes of matrices in blocks: of decoder-only models, encoders and decoders.
 const BLOCK_PREFIXES: [&str; 3] = ["blk.", "enc.blk.", "dec.blk."];
@@ -88,13 +88,15 @@ impl Activations {
     pub(crate) fn new(measured: Matrices) -> Self {
         Self { measured, by_weight: BTreeMap::new() }
     }
+}
 
-    /// Adds the activations of a matrix. `experts` has the selected experts of each token, for a tensor
-    /// with a matrix per expert.
-    pub(crate) fn add(
+impl Observer for Activations {
+    /// Adds the activations of a matrix.
+    fn observe(
         &mut self,
         program: &Program<'_>,
         matrix: usize,
+        _operand: usize,
         values: &[f32],
         experts: Option<&[u32]>,
     ) -> Result<()> {
@@ -197,10 +199,10 @@ pub fn activations<E: From<Error>>(
     for texts in chunks.chunks(at_once) {
         let divided = ChunkInputs::of(program, texts)?;
         let (tokens, sources) = (divided.texts(), divided.sources());
-        let states = runner.states_with_activations(program, &tokens, sources, Some(&mut found))?;
+        let states = runner.states_observed(program, &tokens, sources, Some(&mut found))?;
         if matrices.needs_output() {
             for (number, text) in tokens.iter().enumerate() {
-                runner.output_with_activations(
+                runner.output_observed(
                     program,
                     &states,
                     number,

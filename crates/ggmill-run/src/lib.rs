@@ -14,6 +14,7 @@ mod error;
 pub mod html;
 mod input;
 pub mod json;
+mod linear_inputs;
 mod matrix;
 mod measure;
 mod probe;
@@ -25,6 +26,7 @@ mod weights;
 pub use activations::{Activations, Matrices, TensorActivations, activations};
 pub use error::{Error, ErrorKind, Result};
 pub use input::Source;
+pub use linear_inputs::{LinearInput, linear_inputs};
 pub use measure::{
     Chunks, Comparison, Distribution, Estimate, MeasureProgress, Measurement, ModelScores, Scores,
     Similarity, Trial, TrialOutcome, measure, measure_together, scores_together, trials,

@@ -87,6 +87,15 @@ pub enum Note {
     LastDatasetOnly,
     /// No tensor was measured over a whole chunk of this many tokens, so the output has no chunks.
     NoWholeChunk(u32),
+    /// Matrices were rounded by what they compute on a text.
+    Rounding {
+        /// The number of these matrices.
+        matrices: usize,
+        /// Their loss on the text, relative to rounding weight by weight.
+        loss: f64,
+        /// The names of quantized tensors that were rounded weight by weight.
+        others: Vec<String>,
+    },
     /// The result was measured on text that was not used for the choice.
     Tested {
         /// The mean KL divergence, and its standard error.
@@ -174,6 +183,18 @@ impl Note {
 
     pub(crate) fn unused_filter(path: &Path, part: &str) -> Self {
         Self::UnusedFilter { path: path.to_owned(), part: part.to_owned() }
+    }
+}
+
+/// Writes the first names of tensors, and the number of the others.
+fn write_names(f: &mut fmt::Formatter<'_>, names: &[String]) -> fmt::Result {
+    const NAMED: usize = 3;
+    let first: Vec<String> =
+        names.iter().take(NAMED).map(|name| RawStr::from(&**name).to_string()).collect();
+    f.write_str(&first.join(", "))?;
+    match names.len().saturating_sub(NAMED) {
+        0 => Ok(()),
+        more => write!(f, " and {more} more"),
     }
 }
 
@@ -282,6 +303,19 @@ impl fmt::Display for Note {
                 "no tensor was measured over a whole chunk of {tokens} tokens, so the output has 0 \
                  chunks, although an input has more"
             ),
+            Self::Rounding { matrices, loss, others } => {
+                write!(
+                    f,
+                    "{matrices} matrices were rounded by what they compute on the text: their loss on it is \
+                     {:.1}% of that of rounding weight by weight",
+                    loss * 100.0
+                )?;
+                if others.is_empty() {
+                    return Ok(());
+                }
+                write!(f, "; {} quantized tensors are rounded weight by weight: ", others.len())?;
+                write_names(f, others)
+            }
             Self::Tested { divergence: (mean, error), predicted, same_top, positions } => {
                 write!(
                     f,
@@ -297,21 +331,8 @@ impl fmt::Display for Note {
                 )
             }
             Self::NotCompared(names) => {
-                const NAMED: usize = 3;
-                let first: Vec<String> = names
-                    .iter()
-                    .take(NAMED)
-                    .map(|name| RawStr::from(&**name).to_string())
-                    .collect();
-                write!(
-                    f,
-                    "not in the report, because they are not made from a single tensor: {}",
-                    first.join(", ")
-                )?;
-                match names.len().saturating_sub(NAMED) {
-                    0 => Ok(()),
-                    more => write!(f, " and {more} more"),
-                }
+                f.write_str("not in the report, because they are not made from a single tensor: ")?;
+                write_names(f, names)
             }
             Self::NoTokenizer => f.write_str(
                 "the checkpoint has no tokenizer files, so the model cannot process text; add them \

@@ -18,6 +18,8 @@ pub enum Stage {
     Importance,
     /// Measuring the sensitivities of tensors. Counts tensors.
     Sensitivities,
+    /// Rounding the matrices on a text. Counts tensors.
+    Rounding,
     /// Writing the output. Counts bytes of tensor data.
     Writing,
     /// Reading the input. Counts bytes of tensor data.
@@ -36,7 +38,7 @@ impl Stage {
         match self {
             Self::Sampling | Self::Writing | Self::Reading => "bytes",
             Self::Importance | Self::Testing | Self::Measuring => "chunks",
-            Self::Sensitivities => "tensors",
+            Self::Sensitivities | Self::Rounding => "tensors",
             Self::Indexing => "files",
         }
     }

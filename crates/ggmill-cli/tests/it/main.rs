@@ -8,6 +8,7 @@
 )]
 
 mod architectures;
+mod calibrate;
 mod check;
 mod convert;
 mod convert_back;

@@ -13,6 +13,7 @@
     reason = "the input generator packs bits, as the Python one does"
 )]
 
+mod codes;
 mod contract;
 mod functions;
 mod golden;

@@ -387,7 +387,7 @@ impl Pass<'_, '_> {
             let states = |number: usize, program: &Program<'_>| {
                 let of = ChunkInputs::of(program, texts).and_then(|divided| {
                     let (texts, sources) = (divided.texts(), divided.sources());
-                    self.runner.states_with_activations(program, &texts, sources, None)
+                    self.runner.states_observed(program, &texts, sources, None)
                 });
                 of.map_err(|error| error.with_program(number))
             };

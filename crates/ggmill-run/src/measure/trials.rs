@@ -105,7 +105,7 @@ pub fn trials<E: From<Error>>(
     for texts in groups {
         let divided = ChunkInputs::of(program, texts)?;
         let (tokens, sources) = (divided.texts(), divided.sources());
-        let states = runner.states_with_activations(program, &tokens, sources, None)?;
+        let states = runner.states_observed(program, &tokens, sources, None)?;
         let base: Result<Vec<Vec<f32>>> = (0..texts.len())
             .map(|text| runner.output(program, &states, text, rows.clone()))
             .collect();

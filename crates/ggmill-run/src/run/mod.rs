@@ -10,7 +10,6 @@ use ggmill_core::ByteSize;
 use ggmill_quant::Isa;
 use rayon::ThreadPool;
 
-use crate::activations::Activations;
 use crate::error::{Error, ErrorKind, Result, try_zeros};
 use crate::input::Source;
 use crate::matrix::Tiles;
@@ -68,6 +67,20 @@ pub struct Runner {
 pub struct States {
     values: Vec<Option<Data>>,
     texts: Vec<Range<usize>>,
+}
+
+/// What sees the inputs of each matrix.
+pub(crate) trait Observer: Send {
+    /// Takes the inputs of a matrix, the result of node `operand`. `experts` has the selected experts of each
+    /// token, for a tensor with a matrix per expert.
+    fn observe(
+        &mut self,
+        program: &Program<'_>,
+        matrix: usize,
+        operand: usize,
+        values: &[f32],
+        experts: Option<&[u32]>,
+    ) -> Result<()>;
 }
 
 /// The result of a node for all tokens: elements, or indices of experts or tokens.
@@ -153,7 +166,7 @@ impl Runner {
     /// Fails for tokens outside the vocabulary, for non-finite weights, and if the results exceed the
     /// memory limit.
     pub fn states(&self, program: &Program<'_>, texts: &[&[u32]]) -> Result<States> {
-        self.states_with_activations(program, texts, &[], None)
+        self.states_observed(program, texts, &[], None)
     }
 
     /// Like [`states`](Self::states), for a model with an encoder and a decoder: `sources` has the source
@@ -178,18 +191,18 @@ impl Runner {
         texts: &[&[u32]],
         sources: &[Source<'_>],
     ) -> Result<States> {
-        self.states_with_activations(program, texts, sources, None)
+        self.states_observed(program, texts, sources, None)
     }
 
-    /// Like [`states_with_sources`](Self::states_with_sources), and adds up activations.
-    pub(crate) fn states_with_activations(
+    /// Like [`states_with_sources`](Self::states_with_sources), and shows the inputs of matrices to an observer.
+    pub(crate) fn states_observed(
         &self,
         program: &Program<'_>,
         texts: &[&[u32]],
         sources: &[Source<'_>],
-        activations: Option<&mut Activations>,
+        observer: Option<&mut dyn Observer>,
     ) -> Result<States> {
-        let mut run = self.start(program, texts, sources, activations)?;
+        let mut run = self.start(program, texts, sources, observer)?;
         self.pool.install(|| run.nodes(0..program.tail))?;
         Ok(run.into_states())
     }
@@ -221,13 +234,13 @@ impl Runner {
     }
 
     /// Starts a run over some texts.
-    fn start<'p>(
+    fn start<'p, 'o>(
         &self,
         program: &'p Program<'p>,
         texts: &[&[u32]],
         sources: &[Source<'_>],
-        activations: Option<&'p mut Activations>,
-    ) -> Result<Run<'p>> {
+        observer: Option<&'o mut dyn Observer>,
+    ) -> Result<Run<'p, 'o>> {
         check_sources(program, texts, sources)?;
         texts.iter().try_for_each(|text| program.check(text))?;
         let lengths = sources.iter().map(|source| program.check_source(source));
@@ -243,7 +256,7 @@ impl Runner {
             arena: arena_for(program, &sequences),
             rope_tables: Vec::new(),
             sequences,
-            activations,
+            observer,
         })
     }
 
@@ -267,17 +280,17 @@ impl Runner {
         text: usize,
         tokens: Range<usize>,
     ) -> Result<Vec<f32>> {
-        self.output_with_activations(program, states, text, tokens, None)
+        self.output_observed(program, states, text, tokens, None)
     }
 
-    /// Like [`output`](Self::output), and adds up activations.
-    pub(crate) fn output_with_activations(
+    /// Like [`output`](Self::output), and shows the inputs of matrices to an observer.
+    pub(crate) fn output_observed(
         &self,
         program: &Program<'_>,
         states: &States,
         text: usize,
         tokens: Range<usize>,
-        activations: Option<&mut Activations>,
+        observer: Option<&mut dyn Observer>,
     ) -> Result<Vec<f32>> {
         let nodes = program.graph().nodes();
         let start = states.texts[text].start;
@@ -303,7 +316,7 @@ impl Runner {
             arena,
             rope_tables: Vec::new(),
             sequences: Default::default(),
-            activations,
+            observer,
         };
         self.pool.install(|| run.nodes(program.tail..nodes.len()))?;
         match run.values.swap_remove(program.graph().output()) {
@@ -332,7 +345,7 @@ fn arena_for(program: &Program<'_>, sequences: &[Sequence; 2]) -> Arena {
 }
 
 /// The state of a run: the results of nodes that are still needed, and buffers.
-struct Run<'p> {
+struct Run<'p, 'o> {
     program: &'p Program<'p>,
     tiles: Tiles,
     values: Vec<Option<Data>>,
@@ -341,12 +354,12 @@ struct Run<'p> {
     rope_tables: Vec<(Rope, Arc<RopeTable>)>,
     /// The texts and their sources, in this order.
     sequences: [Sequence; 2],
-    activations: Option<&'p mut Activations>,
+    observer: Option<&'o mut dyn Observer>,
 }
 
-impl Run<'_> {
+impl Run<'_, '_> {
     /// Returns a copy of the run that continues with another program with the same graph.
-    fn with_program<'o>(&self, program: &'o Program<'o>) -> Run<'o> {
+    fn with_program<'p>(&self, program: &'p Program<'p>) -> Run<'p, 'static> {
         Run {
             program,
             tiles: Tiles::new(self.tiles.isa),
@@ -354,7 +367,7 @@ impl Run<'_> {
             arena: arena_for(program, &self.sequences),
             rope_tables: self.rope_tables.clone(),
             sequences: self.sequences.clone(),
-            activations: None,
+            observer: None,
         }
     }
 

@@ -13,31 +13,34 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::program::MAX_ROPE_TABLES;
 use crate::sequence::{self, RopeTable, hashed_row_numbers, pool};
 
-impl Run<'_> {
-    /// Adds the activations of a matrix if they are collected.
-    fn add_activations(
+impl Run<'_, '_> {
+    /// Shows the inputs of a matrix of a node to the observer.
+    fn observe(
         &mut self,
+        node: &Node,
         matrix: usize,
         values: &[f32],
-        indices: Option<&[u32]>,
+        experts: Option<&[u32]>,
     ) -> Result<()> {
-        let program = self.program;
-        self.activations.as_mut().map_or(Ok(()), |all| all.add(program, matrix, values, indices))
+        let (program, operand) = (self.program, node.inputs[0]);
+        self.observer
+            .as_mut()
+            .map_or(Ok(()), |observer| observer.observe(program, matrix, operand, values, experts))
     }
 
-    /// Like [`add_activations`](Self::add_activations), for operations with a matrix for each part.
-    fn add_activations_by_part(&mut self, matrix: usize, values: &[f32]) -> Result<()> {
-        if self.activations.is_none() {
+    /// Like [`observe`](Self::observe), for operations with a matrix for each part.
+    fn observe_by_part(&mut self, node: &Node, matrix: usize, values: &[f32]) -> Result<()> {
+        if self.observer.is_none() {
             return Ok(());
         }
         let columns = self.program.row_len(matrix).max(1);
         let heads = self.program.dimension(matrix, 2);
         if heads == 1 {
-            return self.add_activations(matrix, values, None);
+            return self.observe(node, matrix, values, None);
         }
         let indices: Vec<u32> =
             (0..values.len() / columns).map(|row| (row % heads) as u32).collect();
-        self.add_activations(matrix, values, Some(&indices))
+        self.observe(node, matrix, values, Some(&indices))
     }
 
     /// Drops the result of a node and reuses its buffer.
@@ -143,14 +146,14 @@ impl Run<'_> {
             Operation::Rows { table, rows } => self.rows(node, table, rows)?,
             Operation::Linear { matrix, scale, bias } => {
                 let values = self.numbers(node, 0)?;
-                self.add_activations(matrix, &values, None)?;
+                self.observe(node, matrix, &values, None)?;
                 let mut out = self.result_buffer(node)?;
                 program.linear(&mut self.tiles, &values, matrix, scale, bias, &mut out)?;
                 out
             }
             Operation::ExpertLinear { matrix, scale, bias } => {
                 let (values, indices) = (self.numbers(node, 0)?, self.indices(node, 1)?);
-                self.add_activations(matrix, &values, Some(&indices))?;
+                self.observe(node, matrix, &values, Some(&indices))?;
                 let used = of(1).length as usize;
                 let mut out =
                     self.arena.take(indices.len() / used.max(1) * extent.elements() as usize)?;
@@ -167,7 +170,7 @@ impl Run<'_> {
             }
             Operation::HeadLinear { matrix } => {
                 let values = self.numbers(node, 0)?;
-                self.add_activations_by_part(matrix, &values)?;
+                self.observe_by_part(node, matrix, &values)?;
                 let mut out = self.result_buffer(node)?;
                 let heads = extent.parts.unwrap_or(1) as usize;
                 program.head_linear(&mut self.tiles, &values, matrix, heads, &mut out)?;

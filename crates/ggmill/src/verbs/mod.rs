@@ -1,6 +1,8 @@
 //! The verbs: one function per operation on models, each with a builder for its options.
 
 #[cfg(feature = "files")]
+mod calibrate;
+#[cfg(feature = "files")]
 mod check;
 #[cfg(feature = "files")]
 mod checkpoint;

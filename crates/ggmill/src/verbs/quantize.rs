@@ -23,6 +23,7 @@ use ggmill_run::{
 };
 
 use super::RunText;
+use super::calibrate::{divide, round};
 use super::running::{
     find_program, imatrix_of, located, note_unused_experts, program_with_note, within,
 };
@@ -59,6 +60,7 @@ pub fn quantize<'a>(model: &Model, to: &str) -> Result<Quantize<'a>> {
         architecture_files: Vec::new(),
         goal: None,
         measure: None,
+        rounding: None,
         sensitivities: None,
         type_plan: None,
         type_plan_file: None,
@@ -80,6 +82,7 @@ pub struct Quantize<'a> {
     architecture_files: Vec<PathBuf>,
     goal: Option<Goal>,
     measure: Option<Calibration>,
+    rounding: Option<(RunText, Option<u64>)>,
     sensitivities: Option<(PathBuf, Sensitivities)>,
     type_plan: Option<TypePlan>,
     type_plan_file: Option<PathBuf>,
@@ -166,6 +169,19 @@ impl<'a> Quantize<'a> {
         self
     }
 
+    /// Rounds matrices by what they compute on a text, not weight by weight: the products with their inputs
+    /// come closer to those of the original. Types, sizes and metadata stay the same. `memory` limits the
+    /// memory for intermediate results, in bytes.
+    ///
+    /// This holds for matrices in the blocks of the model with the types `Q2_K` to `Q6_K`, `Q4_0` to
+    /// `Q5_1`, `IQ4_NL`, `IQ4_XS` and `MXFP4`, except those of experts; a note names the others. The last
+    /// eighth of the text, at least one chunk, tests the result: see [`Quantized::test`].
+    #[must_use]
+    pub fn calibrate(mut self, text: RunText, memory: Option<u64>) -> Self {
+        self.rounding = Some((text, memory));
+        self
+    }
+
     /// Chooses types for a size by the sensitivities in a plan, which an earlier call measured.
     pub fn sensitivities(mut self, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
@@ -211,6 +227,7 @@ impl<'a> Quantize<'a> {
         let mut inputs = self.model.files();
         inputs.extend(self.types.files().cloned());
         inputs.extend(self.measure.iter().filter_map(|measure| measure.text.input()));
+        inputs.extend(self.rounding.iter().filter_map(|(text, _)| text.input()));
         inputs.extend(self.sensitivities.iter().map(|(path, _)| path.clone()));
         inputs.extend(self.type_plan_file.iter().cloned());
         inputs.extend(self.architecture_files.iter().cloned());
@@ -232,7 +249,8 @@ impl<'a> Quantize<'a> {
         refuse_interrupted(&self.model.files())?;
         destination.check(&inputs, self.call.overwrite)?;
         let checkpoint = self.model.checkpoint()?;
-        let measuring = self.start_measuring()?;
+        let mut measuring = self.start_measuring()?;
+        let rounding = self.start_rounding()?;
         let model = self.model.clone();
         self.note_sensitivities();
         let (goal, split, keep_split) = (self.goal, self.split, self.keep_split);
@@ -268,10 +286,21 @@ impl<'a> Quantize<'a> {
                 None => Ok(vec![whole()?]),
             }
         };
-        let (recipes, refusal) = with_refusal(&mut options, recipes)?;
+        let (mut recipes, refusal) = with_refusal(&mut options, recipes)?;
+        let source = match rounding.filter(|_| refusal.is_none()) {
+            Some(rounding) => {
+                let (model, catalogue) = (&rounding.model, &rounding.catalogue);
+                let (runner, chunks) = (&rounding.runner, &rounding.fitted);
+                let source =
+                    round(&mut recipes, checkpoint, (model, catalogue), runner, chunks, &mut call)?;
+                measuring = Some(rounding);
+                source
+            }
+            None => Box::new(checkpoint),
+        };
         let what = ToPlan {
             recipes,
-            source: Box::new(checkpoint),
+            source,
             destination,
             inputs,
             name: None,
@@ -328,16 +357,36 @@ impl<'a> Quantize<'a> {
                            test the result with";
             return Err(Error::misuse(message));
         }
-        let mut options = RunnerOptions::default().with_threads(self.call.threads);
-        if let Some(memory) = measure.memory {
-            options = options.with_memory(memory);
-        }
-        let runner = Runner::new(options).map_err(|error| within(error.into(), &model))?;
-        let catalogue = self.architectures.iter().cloned().fold(Catalogue::new(), Catalogue::with);
+        let (runner, catalogue) = (self.runner(measure.memory)?, self.catalogue());
         program_with_note(&model, &catalogue, None, &mut self.call)?;
         let measures_importance = self.types.imatrix.is_none() && !measure.without_importance;
         let dataset = measures_importance.then(|| measure.text.name().unwrap_or_default());
         Ok(Some(Measuring { model, catalogue, runner, dataset, fitted, held_out }))
+    }
+
+    /// Reads the text for rounding, and divides it into chunks.
+    fn start_rounding(&self) -> Result<Option<Measuring>> {
+        let Some((text, memory)) = &self.rounding else { return Ok(None) };
+        if !self.prune_layers.is_empty() {
+            let message = "the text is run through the whole model, and layers are removed";
+            return Err(Error::misuse(message).with_hint(Hint::PruneFirst));
+        }
+        let model = self.model.clone();
+        let (fitted, held_out) = divide(&text.read(&model)?)?;
+        let (runner, catalogue) = (self.runner(*memory)?, self.catalogue());
+        Ok(Some(Measuring { model, catalogue, runner, dataset: None, fitted, held_out }))
+    }
+
+    fn runner(&self, memory: Option<u64>) -> Result<Runner> {
+        let mut options = RunnerOptions::default().with_threads(self.call.threads);
+        if let Some(memory) = memory {
+            options = options.with_memory(memory);
+        }
+        Runner::new(options).map_err(|error| within(error.into(), &self.model))
+    }
+
+    fn catalogue(&self) -> Catalogue {
+        self.architectures.iter().cloned().fold(Catalogue::new(), Catalogue::with)
     }
 
     fn note_sensitivities(&mut self) {

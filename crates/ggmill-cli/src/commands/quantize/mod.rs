@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use ggmill::{Hint, Model, Quantize};
 use ggmill_quantize::{Goal, Target};
 
-use self::options::MeasureArgs;
+use self::options::{CalibrateArgs, MeasureArgs};
 pub(crate) use self::options::{TypeArgs, with_types};
 use self::positionals::{Positionals, number_of_threads, similar_types};
 use self::report::{Report, compare};
@@ -39,6 +39,7 @@ Examples:
   ggmill quantize model-F16.gguf --target-bpw 4.5 --dry-run --json > plan.json
   ggmill quantize model-F16.gguf out.gguf --plan plan.json
   ggmill quantize in.gguf out.gguf --target-bpw 4.5 --measure wiki.txt
+  ggmill quantize in.gguf out.gguf Q4_K_M --calibrate wiki.txt
 
 TYPE is a type name or number, as in llama-quantize: Q1_0 Q2_0 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K \
 Q2_K_S Q3_K_S Q3_K_M Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ2_M IQ3_XXS \
@@ -87,6 +88,8 @@ pub(crate) struct Args {
     /// weight
     #[arg(long, value_name = "BITS", help_heading = "Target size", conflicts_with_all = ["target", "pure", "plan"])]
     target_bpw: Option<f64>,
+    #[command(flatten)]
+    rounding: CalibrateArgs,
     #[command(flatten)]
     measuring: MeasureArgs,
     /// Read tensor types from a plan, the output of --json. Without TYPE, the plan must list every
@@ -228,6 +231,9 @@ fn builder<'m>(
     }
     if let Some(calibration) = args.measuring.calibration() {
         builder = builder.measure(calibration);
+    }
+    if let Some((text, memory)) = args.rounding.text().filter(|_| !args.dry_run) {
+        builder = builder.calibrate(text, Some(memory));
     }
     if let Some(path) = args.measuring.plan() {
         builder = builder.sensitivities(path)?;

@@ -128,6 +128,49 @@ impl TypeArgs {
     }
 }
 
+/// The options for calibrated rounding.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CalibrateArgs {
+    /// Round matrices by what they compute on this text instead of weight by weight: less is lost at the
+    /// same types and size. The last eighth of the text tests the result; - is standard input
+    #[arg(
+        long,
+        value_name = "TEXT",
+        group = "calibration",
+        conflicts_with_all = ["compare", "prune_layers"],
+        help_heading = "Calibrated rounding"
+    )]
+    calibrate: Option<PathBuf>,
+    /// Token IDs to calibrate with instead of a text, as a JSON array; - is standard input
+    #[arg(
+        long,
+        value_name = "FILE",
+        group = "calibration",
+        conflicts_with_all = ["compare", "prune_layers"],
+        help_heading = "Calibrated rounding"
+    )]
+    calibrate_tokens: Option<PathBuf>,
+    /// Number of tokens per chunk of the text
+    #[arg(long, value_name = "N", default_value_t = Chunks::CONTEXT, requires = "calibration", help_heading = "Calibrated rounding")]
+    calibrate_ctx: usize,
+    /// Use at most this number of chunks
+    #[arg(long, value_name = "N", requires = "calibration", help_heading = "Calibrated rounding")]
+    calibrate_chunks: Option<usize>,
+    /// Memory for intermediate results; all chunks are run at once
+    #[arg(long, value_name = "SIZE", value_parser = byte_size, default_value = "4GiB", requires = "calibration", help_heading = "Calibrated rounding")]
+    calibrate_memory: u64,
+}
+
+impl CalibrateArgs {
+    /// Returns the text to calibrate with, and the limit of memory.
+    pub(crate) fn text(&self) -> Option<(RunText, u64)> {
+        let text = self.calibrate.as_ref().map(RunText::file);
+        let text = text.or_else(|| self.calibrate_tokens.as_ref().map(RunText::token_file))?;
+        let text = text.context(self.calibrate_ctx).chunks(self.calibrate_chunks);
+        Some((text, self.calibrate_memory))
+    }
+}
+
 /// The options for choosing types by measured sensitivities: the effect that quantizing each tensor
 /// has on the output of the model, instead of the error of the weights.
 #[derive(Clone, Debug, clap::Args)]

@@ -1,0 +1,84 @@
+//! `ggmill quantize --calibrate`.
+
+use ggmill_core::{GgmlType, Header};
+
+use crate::support::{Directory, Outcome, command, ggmill, outcome, real};
+
+/// Returns a directory with the bundled model in F32, and token IDs for four chunks of 32.
+fn directory() -> Directory {
+    let ids: Vec<u32> = (0..128).map(|number| number * 37 % 509 + 3).collect();
+    let directory = Directory::new().with("ids.json", format!("{ids:?}"));
+    let mut convert = command(directory.path());
+    convert.arg("convert").arg(real("tinystories260K")).args(["-o", "base.gguf", "--type", "f32"]);
+    assert_eq!(outcome(&mut convert).code, 0);
+    directory
+}
+
+fn quantize(directory: &Directory, out: &str, more: &[&str]) -> Outcome {
+    let args = ["quantize", "base.gguf", out, "Q4_0", "--pure", "--force"];
+    ggmill(directory.path(), &[&args[..], more].concat())
+}
+
+#[test]
+fn only_the_contents_of_blocks_differ() {
+    let directory = directory();
+    let calibrated = ["--calibrate-tokens", "ids.json", "--calibrate-ctx", "32"];
+    assert_eq!(quantize(&directory, "plain.gguf", &[]).code, 0);
+    let found = quantize(&directory, "a.gguf", &calibrated);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    let note =
+        "note: 30 matrices were rounded by what they compute on the text: their loss on it is ";
+    assert!(found.stderr.contains(note), "{}", found.stderr);
+    assert!(
+        found
+            .stderr
+            .contains("1 quantized tensors are rounded weight by weight: token_embd.weight")
+    );
+    assert!(found.stderr.contains("on text that was not used for the choice"), "{}", found.stderr);
+    // Two threads compute the same.
+    assert_eq!(quantize(&directory, "b.gguf", &[&calibrated[..], &["-t", "2"]].concat()).code, 0);
+    let read = |name: &str| std::fs::read(directory.path().join(name)).unwrap();
+    let (plain, file) = (read("plain.gguf"), read("a.gguf"));
+    assert_eq!(read("b.gguf"), file);
+    assert_eq!(plain.len(), file.len());
+    let start = usize::try_from(Header::parse(&plain).unwrap().data_offset()).unwrap();
+    assert_eq!(plain[..start], file[..start]);
+    let header = Header::parse(&file).unwrap();
+    let mut changed = 0;
+    for tensor in header.tensors() {
+        let start = usize::try_from(tensor.offset()).unwrap();
+        let range = start..start + usize::try_from(tensor.size().unwrap()).unwrap();
+        let is_same = plain[range.clone()] == file[range];
+        let is_matrix =
+            tensor.ggml_type() == GgmlType::Q4_0 && tensor.name() != "token_embd.weight";
+        assert_eq!(is_same, !is_matrix, "{:?}", tensor.name());
+        changed += usize::from(!is_same);
+    }
+    assert_eq!(changed, 30);
+}
+
+#[test]
+fn bad_requests_are_refused() {
+    let directory = directory();
+    for (more, message) in [
+        (&["--calibrate-tokens", "ids.json"][..], "expected at least 1024: two chunks of 512"),
+        (
+            &[
+                "--calibrate-tokens",
+                "ids.json",
+                "--calibrate-ctx",
+                "32",
+                "--calibrate-memory",
+                "1K",
+            ],
+            "of memory, but",
+        ),
+        (&["--calibrate", "none.txt"], "none.txt"),
+        (&["--calibrate-ctx", "32"], "required"),
+    ] {
+        let found = quantize(&directory, "out.gguf", more);
+        assert_eq!(found.code, 2, "{more:?}");
+        assert!(found.stderr.contains(message), "{more:?}: {}", found.stderr);
+        assert!(!directory.files().contains(&"out.gguf".to_owned()));
+    }
+}

@@ -1,0 +1,14 @@
+//! Calibrated rounding: the codes of a matrix are chosen by what the matrix computes on a text, not weight
+//! by weight. The types and their decoders are unchanged.
+//!
+//! The loss of a matrix is that of its products with the inputs of the text: for the rounding error *r* of a
+//! row it is *rᵀHr*, *H* being the sum of products of the inputs. Each column is rounded in turn, and the
+//! columns after it make up for its error (GPTQ); then single codes are changed where that lowers the loss
+//! (coordinate descent).
+
+mod factor;
+mod hessian;
+mod rounding;
+
+pub use hessian::Hessian;
+pub use rounding::{Rounded, Rounding};
