@@ -66,7 +66,7 @@ fn the_encoders_are_converted_to_a_file_without_findings() {
 fn a_checkpoint_with_encoders_gets_a_note() {
     let directory = Directory::new();
     checkpoint(&directory, "seeing", "classes", "Gemma3ForConditionalGeneration");
-    let made = ggmill(directory.path(), &["convert", "seeing", "--dry-run"]);
+    let made = ggmill(directory.path(), &["convert", "seeing", "--dry-run", "--assume-defaults"]);
     assert_eq!(made.code, 0, "{}", made.stderr);
     let note = "the checkpoint has vision or audio encoders; --mmproj converts them";
     assert!(format!("{}{}", made.stdout, made.stderr).contains(note), "{made:?}");

@@ -69,11 +69,15 @@ fn converted(
     options.assume_defaults = assume_defaults;
     let mut recipe = convert(&checkpoint, architecture, &options)
         .map_err(|error| (error.kind(), error.to_string()))?;
-    // Without a vocabulary, a key has its size.
+    // Without a vocabulary, keys have its sizes.
     let key = format!("{}.vocab_size", architecture.name());
-    if recipe.metadata.get(&key).is_none() {
-        let size = ggmill::arch::configured(checkpoint.config(), "vocab_size").unwrap();
-        recipe.metadata.set(&*key, u32::try_from(size.as_u64().unwrap()).unwrap());
+    for (key, setting) in
+        [(&*key, "vocab_size"), ("tokenizer.ggml.token_type_count", "type_vocab_size")]
+    {
+        let size = ggmill::arch::configured(checkpoint.config(), setting).and_then(Value::as_u64);
+        if let Some(size) = size.filter(|_| recipe.metadata.get(key).is_none()) {
+            recipe.metadata.set(key, u32::try_from(size).unwrap());
+        }
     }
     let plan = recipe.plan(&checkpoint).unwrap();
     let bytes = run(&plan, &checkpoint, Vec::new(), &RunOptions::default(), &mut |_| {
