@@ -21,7 +21,7 @@ pub struct Hessian {
 impl Hessian {
     /// Returns sums of zero for inputs of `columns` elements. Fails if there is not enough memory.
     pub fn new(columns: usize) -> Result<Self> {
-        let count = columns.checked_mul(columns).unwrap_or(usize::MAX);
+        let count = columns.saturating_mul(columns);
         Ok(Self { columns, sums: zeroed(count)? })
     }
 

@@ -5,6 +5,11 @@
 //! row it is *rᵀHr*, *H* being the sum of products of the inputs. Each column is rounded in turn, and the
 //! columns after it make up for its error (GPTQ); then single codes are changed where that lowers the loss
 //! (coordinate descent).
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "weights are of single precision, codes have at most six bits, and counts are small"
+)]
 
 mod factor;
 mod hessian;

@@ -69,10 +69,10 @@ impl Rounding {
         else {
             return Ok(None);
         };
-        let codec = codec(ggml_type).map_err(of_quant)?;
+        let encoder = codec(ggml_type).map_err(of_quant)?;
         let rows: Vec<&[f32]> = values.chunks(ROWS_PER_TASK * n).collect();
         let rounded: Vec<Result<(Rounded, f64)>> = workers.map(&rows, |rows| {
-            let mut row = Row::new(self, codes, codec);
+            let mut row = Row::new(self, codes, encoder);
             let mut found = Rounded { blocks: Vec::new(), loss: 0.0, plain_loss: 0.0 };
             let mut all = 0.0;
             for values in rows.chunks_exact(n) {
@@ -118,7 +118,7 @@ impl Rounding {
 struct Row<'r> {
     rounding: &'r Rounding,
     codes: Codes,
-    codec: &'static dyn BlockCodec,
+    encoder: &'static dyn BlockCodec,
     /// The weights, which make up for the errors so far.
     updated: Vec<f32>,
     /// The rounded weights.
@@ -130,13 +130,13 @@ struct Row<'r> {
 }
 
 impl<'r> Row<'r> {
-    fn new(rounding: &'r Rounding, codes: Codes, codec: &'static dyn BlockCodec) -> Self {
+    fn new(rounding: &'r Rounding, codes: Codes, encoder: &'static dyn BlockCodec) -> Self {
         let n = rounding.factor.columns;
         let zeros = || vec![0.0; n];
         Self {
             rounding,
             codes,
-            codec,
+            encoder,
             updated: zeros(),
             rounded: zeros(),
             values: vec![0.0; n * codes.count()],
@@ -150,8 +150,8 @@ impl<'r> Row<'r> {
         let n = values.len();
         let mut blocks = vec![0; n / self.codes.elements() * self.codes.bytes()];
         let [_, own] = &self.rounding.importance;
-        self.codec.quantize(values, n, Some(own), &mut blocks).map_err(of_quant)?;
-        self.codec.dequantize(&blocks, &mut self.rounded).map_err(of_quant)?;
+        self.encoder.quantize(values, n, Some(own), &mut blocks).map_err(of_quant)?;
+        self.encoder.dequantize(&blocks, &mut self.rounded).map_err(of_quant)?;
         Ok((blocks, self.loss(values)))
     }
 
@@ -181,7 +181,7 @@ impl<'r> Row<'r> {
         let (n, elements) = (self.rounding.factor.columns, self.codes.elements());
         let end = start + elements;
         let columns = start..end;
-        self.codec
+        self.encoder
             .quantize(&self.updated[columns.clone()], elements, Some(&importance[columns]), block)
             .map_err(of_quant)?;
         let values = &mut self.values[start * self.codes.count()..end * self.codes.count()];
