@@ -60,7 +60,7 @@ pub(super) fn round(
     let mut planned = HashMap::new();
     let mut others = Vec::new();
     for tensor in recipes.iter().flat_map(|recipe| &recipe.tensors) {
-        let (ggml_type, shape) = (tensor.ggml_type(), tensor.shape().clone());
+        let (ggml_type, shape) = (tensor.ggml_type(), *tensor.shape());
         let name = String::from_utf8_lossy(&tensor.name).into_owned();
         if tensor.expression.encoding().is_none() || !ggml_type.is_quantized() {
             continue;
@@ -91,8 +91,7 @@ pub(super) fn round(
             }
         };
         if let Some(found) = rounding.round(*ggml_type, &input.weights()?, &workers)? {
-            let number =
-                rounded.source.add(input.name(), *ggml_type, shape.clone(), found.blocks)?;
+            let number = rounded.source.add(input.name(), *ggml_type, *shape, found.blocks)?;
             rounded.numbers.insert(input.name().to_owned(), number);
             rounded.loss += found.loss;
             rounded.plain_loss += found.plain_loss;
