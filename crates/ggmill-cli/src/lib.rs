@@ -15,6 +15,7 @@ mod console;
 mod files;
 mod guard;
 mod hints;
+mod library;
 mod model_output;
 mod options;
 mod outcome;

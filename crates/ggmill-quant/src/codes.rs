@@ -6,7 +6,7 @@ use ggmill_core::{BlockLayout, GgmlType};
 use crate::codec::{BlockCodec, codec};
 use crate::error::Result;
 
-/// Access to the codes of a type in which each weight has bits of its own.
+/// Access to the codes of a type in which each weight has separate bits.
 ///
 /// ```
 /// use ggmill_core::GgmlType;
@@ -103,7 +103,7 @@ impl Codes {
     ///
     /// # Errors
     ///
-    /// If `block` is not one block, or `out` has another length than `count() * elements()`.
+    /// If `block` is not one block, or `out` has a different length from `count() * elements()`.
     pub fn values(&self, block: &[u8], out: &mut [f32]) -> Result<()> {
         let mut block = block.to_vec();
         for (code, row) in out.chunks_mut(self.elements()).enumerate() {

@@ -13,6 +13,7 @@ use ggmill_pipeline::ShardLimit;
 use crate::commands::quantize::{TypeArgs, target, with_types};
 use crate::console::{Console, counted};
 use crate::files::{open_model, refuse_input, refuse_stream, shown};
+use crate::library;
 use crate::model_output::{
     print_planned, print_written, refuse_errors, summarize_findings, verification_text,
 };
@@ -254,7 +255,7 @@ fn convert(args: Args, builder: Convert<'_>, console: Console) -> Result<Status,
         builder = builder.metadata(path)?;
     }
     builder = match &args.verify {
-        Some(path) if path.as_os_str() == "auto" => builder.verify(),
+        Some(path) if path.as_os_str() == "auto" => builder.verify(library::run),
         Some(path) => builder.logits(path)?,
         None => builder,
     };

@@ -69,7 +69,7 @@ pub struct States {
     texts: Vec<Range<usize>>,
 }
 
-/// What sees the inputs of each matrix.
+/// An observer of the inputs of each matrix.
 pub(crate) trait Observer: Send {
     /// Takes the inputs of a matrix, the result of node `operand`. `experts` has the selected experts of each
     /// token, for a tensor with a matrix per expert.

@@ -23,7 +23,9 @@ use super::quantize::{note_choice, too_small, with_refusal};
 use super::restore::{architecture_of, located};
 use super::running::{no_graph, read_recorded};
 use super::types::{Types, target, type_options};
-use super::verification::{Original, Reference, Verification};
+use super::verification::{
+    LibraryAnswer, LibraryRequest, Original, Reference, RunLibrary, Verification,
+};
 use crate::find::refuse_missing;
 use crate::note::{HAS_ENCODERS, ROUNDS};
 use crate::open::{kind_of_file, refuse_interrupted};
@@ -85,7 +87,7 @@ pub fn convert<'a>(path: impl AsRef<Path>) -> Result<Convert<'a>> {
         with_graph: false,
         check: true,
         logits: None,
-        verify: false,
+        verify: None,
         base: None,
         target: None,
         legacy: None,
@@ -160,7 +162,7 @@ pub struct Convert<'a> {
     with_graph: bool,
     check: bool,
     logits: Option<(PathBuf, RecordedLogits)>,
-    verify: bool,
+    verify: Option<RunLibrary<'a>>,
     base: Option<PathBuf>,
     target: Option<PathBuf>,
     legacy: Option<LegacyOptions>,
@@ -307,11 +309,14 @@ impl<'a> Convert<'a> {
     }
 
     /// Prepares [`Converted::verify`] to compare the written model with the checkpoint: with its conversion
-    /// to F32, which is not written, and with what the transformers library computes, if a Python
-    /// interpreter has it. The variable `GGMILL_PYTHON` names the interpreter [default: `python3`].
+    /// to F32, which is not written, and with what the library computes that the checkpoint is made for.
+    /// `library` runs it, or returns the reason why it cannot.
     #[must_use]
-    pub fn verify(mut self) -> Self {
-        self.verify = true;
+    pub fn verify(
+        mut self,
+        library: impl FnMut(&LibraryRequest) -> Result<LibraryAnswer, String> + Send + 'a,
+    ) -> Self {
+        self.verify = Some(RunLibrary(Box::new(library)));
         self
     }
 
@@ -396,7 +401,7 @@ impl<'a> Convert<'a> {
                 ("with_graph", self.with_graph),
                 ("check", !self.check),
                 ("logits", self.logits.is_some()),
-                ("verify", self.verify),
+                ("verify", self.verify.is_some()),
                 ("split", self.split.is_some()),
                 ("target_size", has_goal),
                 ("types", self.types.is_given()),
@@ -408,7 +413,7 @@ impl<'a> Convert<'a> {
                 ("mmproj", self.mmproj),
                 ("with_graph", self.with_graph),
                 ("logits", self.logits.is_some()),
-                ("verify", self.verify),
+                ("verify", self.verify.is_some()),
                 ("no_vocab", self.no_vocab),
                 ("assume_defaults", self.assume_defaults),
                 ("no_verify", self.no_verify),
@@ -488,7 +493,7 @@ impl<'a> Convert<'a> {
             .chain(drafted_for.iter().flat_map(|target| target.files().map(Path::to_owned)))
             .chain(self.logits.iter().map(|(path, _)| path.clone()))
             .collect();
-        if (self.logits.is_some() || self.verify) && !architecture.has_graph() {
+        if (self.logits.is_some() || self.verify.is_some()) && !architecture.has_graph() {
             return Err(no_graph(architecture.name(), &catalogue));
         }
         let destination = Destination::file_or_directory(&out, self.split.is_some());
@@ -514,9 +519,9 @@ impl<'a> Convert<'a> {
                 let is_useless = options.vocab_only && error.hint() == Some(&Hint::OmitVocabulary);
                 if is_useless { error.replace_hint(None) } else { error }
             })?;
-        let reference = match self.logits.take() {
-            Some((_, logits)) => Some(Reference::Recorded(logits, catalogue.clone())),
-            None if self.verify => {
+        let reference = match (self.logits.take(), self.verify.take()) {
+            (Some((_, logits)), _) => Some(Reference::Recorded(logits, catalogue.clone())),
+            (None, Some(library)) => {
                 let mut exact = options.clone();
                 exact.file_type = FileType::F32;
                 let plan = match with_target {
@@ -527,9 +532,15 @@ impl<'a> Convert<'a> {
                 };
                 let (path, open) = (self.path.clone(), self.open.clone());
                 let catalogue = catalogue.clone();
-                Some(Reference::Checkpoint(Box::new(Original { path, open, catalogue, plan })))
+                Some(Reference::Checkpoint(Box::new(Original {
+                    path,
+                    open,
+                    catalogue,
+                    plan,
+                    library,
+                })))
             }
-            None => None,
+            (None, None) => None,
         };
         if is_auto && !recipe.tensors.is_empty() {
             let exact = if auto.rounds() { ROUNDS } else { "" };
@@ -710,7 +721,7 @@ impl<'a> Convert<'a> {
 pub struct ConvertPlan<'a> {
     planned: Planned<'a>,
     has_vocabulary: bool,
-    reference: Option<Reference>,
+    reference: Option<Reference<'a>>,
 }
 
 impl<'a> Deref for ConvertPlan<'a> {
@@ -757,7 +768,7 @@ pub struct Converted<'a> {
     written: Written,
     call: Call<'a>,
     has_vocabulary: bool,
-    reference: Option<Reference>,
+    reference: Option<Reference<'a>>,
 }
 
 impl Deref for Converted<'_> {
@@ -778,7 +789,8 @@ impl Converted<'_> {
     /// ([`Convert::logits`]) or with the checkpoint ([`Convert::verify`]). Returns `None` if neither was
     /// asked for.
     pub fn verify(&mut self) -> Result<Option<Verification>> {
-        let (Some(reference), Some(path)) = (&self.reference, self.written.paths().first()) else {
+        let (Some(reference), Some(path)) = (&mut self.reference, self.written.paths().first())
+        else {
             return Ok(None);
         };
         let found = reference.compare(path, &mut self.call)?;

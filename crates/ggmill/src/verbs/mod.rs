@@ -92,6 +92,6 @@ pub use running::{RunText, find_program, no_graph, probe, read_recorded};
 #[cfg(feature = "files")]
 pub use tokenize::{TokenCount, count_tokens};
 #[cfg(feature = "files")]
-pub use verification::{Library, Verification};
+pub use verification::{Library, LibraryAnswer, LibraryRequest, Verification};
 #[cfg(feature = "files")]
 pub use vet::vet;

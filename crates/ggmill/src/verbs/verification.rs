@@ -1,17 +1,13 @@
 //! Verification of a converted model: its outputs are compared with recorded logits, or with those of the
 //! model before quantization and of the library that the checkpoint is made for.
 
-use std::io::{Read, Write};
+use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::{env, thread};
 
 use ggmill_arch::{Catalogue, graph::Output};
-use ggmill_core::RawStr;
 use ggmill_pipeline::{Plan, PlannedFile};
 use ggmill_run::{Difference, Options as RunnerOptions, Probe, RecordedLogits, Runner};
 use ggmill_tokenizer::EncodeOptions;
-use serde_json::{Value, json};
 
 use super::checkpoint::open_checkpoint;
 use super::running::{probe_with, program_with_note, within};
@@ -23,38 +19,60 @@ const TEXT: &str = "The river rises in the hills, 1,240 m above the sea, and rea
                     def mean(values):\n    return sum(values) / len(values)\n\
                     Здравствуйте! 今日は。 Ça coûte 3,50 €.";
 
-/// The program that runs a checkpoint with the library.
-const SCRIPT: &str = include_str!("library.py");
+/// A request to run a checkpoint with the library that it is made for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LibraryRequest {
+    /// The directory of the checkpoint.
+    pub path: PathBuf,
+    /// A text whose tokens are compared; `None` for a model that cannot encode it.
+    pub text: Option<&'static str>,
+    /// The tokens whose logits are compared.
+    pub tokens: Vec<u32>,
+}
 
-/// The environment variable with the Python interpreter.
-const PYTHON: &str = "GGMILL_PYTHON";
+/// The answer of the library.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(clippy::exhaustive_structs, reason = "callers make it")]
+pub struct LibraryAnswer {
+    /// The version of the library.
+    pub version: String,
+    /// The tokens of the text; `None` if the library has no tokenizer for the checkpoint.
+    pub tokens: Option<Vec<u32>>,
+    /// The logits of the tokens, one token after the other.
+    pub logits: Vec<f32>,
+}
 
-/// The interpreter without that variable.
-const DEFAULT_PYTHON: &str = if cfg!(windows) { "python" } else { "python3" };
+/// Runs a checkpoint with the library. The error is the reason why there is no answer.
+type Run<'a> = dyn FnMut(&LibraryRequest) -> Result<LibraryAnswer, String> + Send + 'a;
 
-/// The most numbers per token that the library's answer can have.
-const MAX_WIDTH: u64 = 1 << 21;
+/// A function that runs a checkpoint with the library.
+pub(crate) struct RunLibrary<'a>(pub(crate) Box<Run<'a>>);
 
-/// The most bytes of the line before the logits.
-const MAX_LINE: u64 = 1 << 20;
+impl fmt::Debug for RunLibrary<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunLibrary").finish_non_exhaustive()
+    }
+}
 
-/// What a converted model is compared with.
+/// The reference of a comparison.
 #[derive(Debug)]
-pub(crate) enum Reference {
+pub(crate) enum Reference<'a> {
     /// Logits that another program computed.
     Recorded(RecordedLogits, Catalogue),
     /// The checkpoint.
-    Checkpoint(Box<Original>),
+    Checkpoint(Box<Original<'a>>),
 }
 
 /// A checkpoint that was converted.
 #[derive(Debug)]
-pub(crate) struct Original {
+pub(crate) struct Original<'a> {
     pub(crate) path: PathBuf,
     pub(crate) open: OpenOptions,
     pub(crate) catalogue: Catalogue,
     /// The conversion to F32; `None` for a draft model, which reads a second checkpoint.
     pub(crate) plan: Option<Plan>,
+    pub(crate) library: RunLibrary<'a>,
 }
 
 /// The result of verifying a converted model.
@@ -117,19 +135,16 @@ impl Verification {
                 ));
             }
             if let Some(position) = different_token {
-                faults.push(format!(
-                    "token {position} of the text differs from the library's; `ggmill tokenize FILE \
-                     --compare tokenizer.json` shows where"
-                ));
+                faults.push(format!("token {position} of the text differs from the library's"));
             }
         }
         faults
     }
 }
 
-impl Reference {
+impl Reference<'_> {
     /// Runs the model at `path`, and compares it.
-    pub(crate) fn compare(&self, path: &Path, call: &mut Call<'_>) -> Result<Verification> {
+    pub(crate) fn compare(&mut self, path: &Path, call: &mut Call<'_>) -> Result<Verification> {
         let model = Model::open(path)?;
         match self {
             Self::Recorded(logits, catalogue) => {
@@ -141,8 +156,8 @@ impl Reference {
     }
 }
 
-impl Original {
-    fn compare(&self, model: &Model, call: &mut Call<'_>) -> Result<Verification> {
+impl Original<'_> {
+    fn compare(&mut self, model: &Model, call: &mut Call<'_>) -> Result<Verification> {
         let program = program_with_note(model, &self.catalogue, None, call)?;
         let reason = match &self.plan {
             _ if program.output() != Output::Logits => Some("the model outputs vectors"),
@@ -169,8 +184,12 @@ impl Original {
         let mut probe = ggmill_run::probe(&runner, &program, Some(&ours))
             .map_err(|error| within(error.into(), model))?;
         let unquantized = probe.difference.take();
-        let library = match run_library(&self.path, ids.is_some(), &tokens) {
-            Ok(answer) => match ours.difference(&answer.logits) {
+        let path = self.path.clone();
+        let request = LibraryRequest { path, text: ids.as_ref().map(|_| TEXT), tokens };
+        let library = match (self.library.0)(&request) {
+            Ok(answer) => match RecordedLogits::new(request.tokens, answer.logits)
+                .and_then(|theirs| ours.difference(&theirs))
+            {
                 Ok(difference) => Library::Compared {
                     version: answer.version,
                     difference,
@@ -198,96 +217,4 @@ fn text_tokens(model: &Model) -> Option<Vec<u32>> {
 fn first_difference(a: &[u32], b: &[u32]) -> Option<usize> {
     let common = a.iter().zip(b).position(|(a, b)| a != b);
     common.or_else(|| (a.len() != b.len()).then(|| a.len().min(b.len())))
-}
-
-/// The answer of the library.
-struct Answer {
-    version: String,
-    /// The tokens of the text; `None` if the library has no tokenizer for the checkpoint.
-    tokens: Option<Vec<u32>>,
-    logits: RecordedLogits,
-}
-
-/// Runs a checkpoint on tokens with the library, in a Python process. No code of the checkpoint is executed,
-/// and nothing is downloaded. Returns why there is no answer as an error.
-fn run_library(path: &Path, has_text: bool, tokens: &[u32]) -> Result<Answer, String> {
-    if !path.is_dir() {
-        return Err("the library reads only directories".to_owned());
-    }
-    let path = path.canonicalize().map_err(|error| error.to_string())?;
-    let path = path.to_str().ok_or("the path is not UTF-8")?;
-    let python = env::var_os(PYTHON).unwrap_or_else(|| DEFAULT_PYTHON.into());
-    let shown = RawStr::new(python.as_encoded_bytes()).to_string();
-    let failed = |error: std::io::Error| format!("{shown}: {error}");
-    let mut child = Command::new(&python)
-        .args(["-c", SCRIPT])
-        .envs([("HF_HUB_OFFLINE", "1"), ("TRANSFORMERS_OFFLINE", "1")])
-        // The CPU computes F32 as it is; accelerators can round.
-        .env("CUDA_VISIBLE_DEVICES", "")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(failed)?;
-    let request = json!({ "path": path, "text": has_text.then_some(TEXT), "tokens": tokens });
-    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let (Some(mut stdin), Some(stdout), Some(mut stderr)) = (stdin, stdout, stderr) else {
-        return Err(format!("{shown}: no pipes"));
-    };
-    let (mut line, mut logits) = (Vec::new(), Vec::new());
-    let (messages, read) = thread::scope(|scope| {
-        let messages = scope.spawn(move || {
-            let mut kept = Vec::new();
-            let mut buffer = [0; 4096];
-            while let Ok(count @ 1..) = stderr.read(&mut buffer) {
-                kept.extend_from_slice(&buffer[..count]);
-                // The last lines have the error.
-                kept.drain(..kept.len().saturating_sub(buffer.len()));
-            }
-            kept
-        });
-        // A process that ended early reports why on its standard error.
-        let _ = stdin.write_all(request.to_string().as_bytes());
-        drop(stdin);
-        let mut out = std::io::BufReader::new(stdout);
-        let read = (|| {
-            let mut limited = Read::by_ref(&mut out).take(MAX_LINE);
-            std::io::BufRead::read_until(&mut limited, b'\n', &mut line)?;
-            let most = tokens.len() as u64 * MAX_WIDTH * 4;
-            out.take(most).read_to_end(&mut logits).map(drop)
-        })();
-        (messages.join().unwrap_or_default(), read)
-    });
-    read.map_err(failed)?;
-    let status = child.wait().map_err(failed)?;
-    if !status.success() {
-        let messages = String::from_utf8_lossy(&messages);
-        let last = messages.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("");
-        return Err(format!("{shown} failed ({status}): {}", RawStr::from(last)));
-    }
-    answer(&line, &logits, tokens)
-}
-
-/// Reads the library's answer.
-fn answer(line: &[u8], logits: &[u8], tokens: &[u32]) -> Result<Answer, String> {
-    let unreadable = |_| "the answer of the Python process is not readable".to_owned();
-    let line: Value = serde_json::from_slice(line).map_err(unreadable)?;
-    let text = |name: &str| line.get(name).and_then(Value::as_str);
-    if let Some(error) = text("absent") {
-        return Err(format!("{error}; {PYTHON} names an interpreter with torch and transformers"));
-    }
-    if let Some(reason) = text("incomparable") {
-        return Err(reason.to_owned());
-    }
-    let (numbers, _) = logits.as_chunks::<4>();
-    let numbers = numbers.iter().map(|&number| f32::from_le_bytes(number)).collect();
-    let ids = line.get("tokens").and_then(Value::as_array).and_then(|ids| {
-        let id = |id: &Value| id.as_u64().and_then(|id| u32::try_from(id).ok());
-        ids.iter().map(id).collect()
-    });
-    Ok(Answer {
-        version: text("version").unwrap_or_default().to_owned(),
-        tokens: ids,
-        logits: RecordedLogits::new(tokens.to_vec(), numbers).map_err(|error| error.to_string())?,
-    })
 }

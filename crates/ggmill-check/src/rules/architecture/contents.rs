@@ -133,7 +133,7 @@ fn drop_command(
 pub(super) fn tensor_names(input: &Input<'_>, names: &TensorNames, out: &mut Findings<'_>) {
     /// Names are compared with those of all architectures.
     const MAX_COMPARED: usize = 256;
-    // Encoders are in files of their own.
+    // Encoders are in separate files.
     let others = || {
         let all = TensorNames::all();
         all.filter(|(name, _)| kind_of_architecture(name) != Some("mmproj"))
