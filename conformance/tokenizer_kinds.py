@@ -13,7 +13,6 @@ Each file has the files of a checkpoint without weights, and in `ids` one CRC-32
 
 import io
 import json
-import re
 import sys
 import tempfile
 import zlib
@@ -24,26 +23,14 @@ import transformers
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-ROOT = Path(__file__).parents[1]
-TEXTS = (ROOT / "crates/ggmill-tokenizer/data/verification.txt").read_text(encoding="utf-8").splitlines()
+from tokenizer_texts import FILE, with_added
+
+TEXTS = FILE.read_text(encoding="utf-8").splitlines()
 OUT = Path(sys.argv[1])
 LLAMA = dict(
     architectures=["LlamaForCausalLM"], model_type="llama", hidden_size=64, intermediate_size=96, num_attention_heads=8, num_hidden_layers=2,
     num_key_value_heads=4, max_position_embeddings=512, rms_norm_eps=1e-5, rope_theta=10000.0,
 )
-
-
-def unescaped(line):
-    simple = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\"}
-    return re.sub(r"\\(u\{([0-9a-f]+)\}|[nrt\\])", lambda found: chr(int(found[2], 16)) if found[2] else simple[found[1]], line)
-
-
-def with_added(line, added):
-    """The text of a line, with added tokens in place of `\\0` to `\\9`."""
-    parts = re.split(r"(?<!\\)\\([0-9])", line)
-    return "".join(added[int(part)] if number % 2 else unescaped(part) for number, part in enumerate(parts))
-
-
 CORPUS = [with_added(line, [f"<|{n}|>" for n in range(10)]) for line in TEXTS]
 
 

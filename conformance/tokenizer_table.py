@@ -7,26 +7,16 @@ and tokenizes the 500 texts with the written file, special tokens included. FILE
 """
 
 import json
-import re
 import subprocess
 import sys
 import tempfile
 import zlib
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-TEXTS = (ROOT / "crates/ggmill-tokenizer/data/verification.txt").read_text(encoding="utf-8").splitlines()
+from tokenizer_texts import FILE, ROOT, with_added
+
+TEXTS = FILE.read_text(encoding="utf-8").splitlines()
 CASES = ROOT / "crates/ggmill-testdata/tokenizers"
-
-
-def unescaped(line):
-    simple = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\"}
-    return re.sub(r"\\(u\{([0-9a-f]+)\}|[nrt\\])", lambda found: chr(int(found[2], 16)) if found[2] else simple[found[1]], line)
-
-
-def with_added(line, added):
-    parts = re.split(r"(?<!\\)\\([0-9])", line)
-    return "".join(added[int(part)] if number % 2 else unescaped(part) for number, part in enumerate(parts))
 
 
 def files_of(case):

@@ -7,7 +7,12 @@ added tokens of the tokenizer, which the program chooses by their flags. All sen
 """
 
 import itertools
+import re
 import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FILE = ROOT / "crates/ggmill-tokenizer/data/verification.txt"
 
 SENTENCES = [
     "The quick brown fox jumps over the lazy dog.", "I can't believe it's not butter; we'll see, they've gone, I'm sure you'd agree.", "Hello, world!",
@@ -59,8 +64,19 @@ def texts():
     return list(dict.fromkeys(lines))
 
 
-lines = texts()
-if len(lines) < 500:
-    sys.exit(f"{len(lines)} texts")
-kept = lines[:500]
-open(sys.argv[1], "w", encoding="utf-8", newline="\n").write("\n".join(kept) + "\n")
+def unescaped(line):
+    simple = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\"}
+    return re.sub(r"\\(u\{([0-9a-f]+)\}|[nrt\\])", lambda found: chr(int(found[2], 16)) if found[2] else simple[found[1]], line)
+
+
+def with_added(line, added):
+    """The text of a line, with added tokens in place of `\\0` to `\\9`."""
+    parts = re.split(r"(?<!\\)\\([0-9])", line)
+    return "".join(added[int(part)] if number % 2 else unescaped(part) for number, part in enumerate(parts))
+
+
+if __name__ == "__main__":
+    lines = texts()
+    if len(lines) < 500:
+        sys.exit(f"{len(lines)} texts")
+    open(sys.argv[1], "w", encoding="utf-8", newline="\n").write("\n".join(lines[:500]) + "\n")
