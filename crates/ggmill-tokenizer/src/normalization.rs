@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use crate::unicode::leb128;
+
 /// The contents of `data/normalization-15.1.bin`, which `conformance/normalization.py` writes.
 #[derive(Debug, Default)]
 struct Data {
@@ -21,18 +23,7 @@ struct Decomposition {
 }
 
 static DATA: LazyLock<Data> = LazyLock::new(|| {
-    let mut bytes = include_bytes!("../data/normalization-15.1.bin").iter().copied();
-    let mut number = move || {
-        let (mut value, mut shift) = (0u32, 0u32);
-        for byte in bytes.by_ref() {
-            value |= u32::from(byte & 0x7F).wrapping_shl(shift);
-            shift += 7;
-            if byte < 0x80 {
-                break;
-            }
-        }
-        value
-    };
+    let mut number = leb128(include_bytes!("../data/normalization-15.1.bin"));
     let character = |point| char::from_u32(point).unwrap_or(char::REPLACEMENT_CHARACTER);
     let mut data = Data::default();
     let mut point = 0u32;

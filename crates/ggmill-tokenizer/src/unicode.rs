@@ -109,9 +109,10 @@ struct Data {
     decomposed: Vec<(u32, u32, u32)>,
 }
 
-static DATA: LazyLock<Data> = LazyLock::new(|| {
-    let mut bytes = include_bytes!("../data/unicode-15.1.bin").iter().copied();
-    let mut number = move || {
+/// Returns a reader of the unsigned LEB128 numbers in `bytes`; zeros follow the last one.
+pub(crate) fn leb128(bytes: &'static [u8]) -> impl FnMut() -> u32 {
+    let mut bytes = bytes.iter().copied();
+    move || {
         let (mut value, mut shift) = (0u32, 0u32);
         for byte in bytes.by_ref() {
             value |= u32::from(byte & 0x7F).wrapping_shl(shift);
@@ -121,7 +122,11 @@ static DATA: LazyLock<Data> = LazyLock::new(|| {
             }
         }
         value
-    };
+    }
+}
+
+static DATA: LazyLock<Data> = LazyLock::new(|| {
+    let mut number = leb128(include_bytes!("../data/unicode-15.1.bin"));
     let signed = |number: u32| (number >> 1) ^ (number & 1).wrapping_neg();
     let mut point = 0u32;
     let categories = (0..number()).map(|_| {

@@ -4,12 +4,10 @@
 //! lacks, such as the Unicode normalization of `tokenizer.json`, is not restored.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 use ggmill_core::{Metadata, RawStr, Value, keys};
 use ggmill_pipeline::{Error, ErrorKind, Result};
 use ggmill_tokenizer::tokenizer_json::encode_base64;
-use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
 use super::write::pretty;
@@ -274,19 +272,6 @@ fn tokenizer_config(source: &Source<'_>) -> Vec<u8> {
     pretty(&Json::Object(config))
 }
 
-/// Behavior of programs that depends only on the name of the pre-tokenizer.
-#[derive(Debug, Default, Deserialize)]
-struct Flags {
-    /// A word that is a token is not split by merges.
-    ignore_merges: Vec<String>,
-    /// BOS is added if the file does not specify it.
-    add_bos: Vec<String>,
-}
-
-static FLAGS: LazyLock<Flags> = LazyLock::new(|| {
-    serde_json::from_str(include_str!("../../data/pretokenizer-flags.json")).unwrap_or_default()
-});
-
 fn byte_level_files(source: &Source<'_>) -> Result<BTreeMap<String, Vec<u8>>> {
     let patterns = patterns::of_name(&source.pre).ok_or_else(|| {
         let message = format!(
@@ -296,7 +281,6 @@ fn byte_level_files(source: &Source<'_>) -> Result<BTreeMap<String, Vec<u8>>> {
         );
         Error::new(ErrorKind::PreTokenizer, message)
     })?;
-    let has = |names: &[String]| names.contains(&source.pre);
     let mut splits: Vec<Json> = patterns
         .iter()
         .map(|pattern| {
@@ -318,11 +302,12 @@ fn byte_level_files(source: &Source<'_>) -> Result<BTreeMap<String, Vec<u8>>> {
     let model = json!({
         "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
         "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false,
-        "ignore_merges": has(&FLAGS.ignore_merges), "vocab": vocabulary, "merges": merges,
+        "ignore_merges": patterns::ignores_merges(&source.pre), "vocab": vocabulary, "merges": merges,
     });
     let adds = |key: &str, usually: bool| source.flag(key).unwrap_or(usually);
-    let before =
-        source.special("bos").filter(|_| adds("tokenizer.ggml.add_bos_token", has(&FLAGS.add_bos)));
+    let before = source
+        .special("bos")
+        .filter(|_| adds("tokenizer.ggml.add_bos_token", patterns::adds_bos(&source.pre)));
     let after = source.special("eos").filter(|_| adds("tokenizer.ggml.add_eos_token", false));
     let plain = || json!({ "type": "ByteLevel", "add_prefix_space": true, "trim_offsets": false, "use_regex": true });
     let around = template(before, after).unwrap_or_else(plain);

@@ -39,7 +39,10 @@ pub(crate) fn of_name(name: &str) -> Option<&'static [String]> {
 /// Facts about pre-tokenizers by name: flags for which a file has no key, and preferences.
 #[derive(Debug, Default, Deserialize)]
 struct Flags {
+    /// Names with which a word that is a token is not split by merges.
     ignore_merges: Vec<String>,
+    /// Names with which BOS is added if the file does not specify it.
+    add_bos: Vec<String>,
     /// The most common names, the first of which is used where several have the same rules.
     preferred: Vec<String>,
 }
@@ -48,9 +51,14 @@ static FLAGS: LazyLock<Flags> = LazyLock::new(|| {
     serde_json::from_str(include_str!("../../data/pretokenizer-flags.json")).unwrap_or_default()
 });
 
-/// Returns `true` if a word that is a token is not merged with this pre-tokenizer.
+/// Returns `true` if a word that is a token is not split by merges with this pre-tokenizer.
 pub(crate) fn ignores_merges(name: &str) -> bool {
-    FLAGS.ignore_merges.iter().any(|known| known == name)
+    FLAGS.ignore_merges.iter().any(|flagged| flagged == name)
+}
+
+/// Returns `true` if BOS is added with this pre-tokenizer where a file does not specify it.
+pub(crate) fn adds_bos(name: &str) -> bool {
+    FLAGS.add_bos.iter().any(|flagged| flagged == name)
 }
 
 /// Returns the place of a pre-tokenizer among those with the same rules; the lowest is preferred.
