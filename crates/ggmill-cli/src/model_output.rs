@@ -288,11 +288,15 @@ pub(crate) fn verification_text(path: &Path, found: &Verification) -> String {
         );
     }
     match &found.library {
-        Some(Library::Compared { version, difference, .. }) => {
+        Some(Library::Compared { version, difference, compared_tokens, .. }) => {
+            let tokens = match compared_tokens {
+                0 => "no text is tokenized".to_owned(),
+                &count => format!("{} of a text", counted(count, "token")),
+            };
             let _ = writeln!(
                 out,
                 "  transformers {version}, compared with the conversion to F32: NMSE {:.1e}, same most \
-                 probable token {:.1}%",
+                 probable token {:.1}%, {tokens}",
                 difference.nmse,
                 100.0 * difference.same_top
             );

@@ -75,6 +75,17 @@ fn bad_requests_are_refused() {
         ),
         (&["--calibrate", "none.txt"], "none.txt"),
         (&["--calibrate-ctx", "32"], "required"),
+        (
+            &[
+                "--calibrate-tokens",
+                "ids.json",
+                "--calibrate-ctx",
+                "32",
+                "--tensor-type",
+                ".*=q8_0",
+            ],
+            "no tensor of the result has a type that can be rounded",
+        ),
     ] {
         let found = quantize(&directory, "out.gguf", more);
         assert_eq!(found.code, 2, "{more:?}");

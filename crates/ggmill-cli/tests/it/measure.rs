@@ -380,6 +380,7 @@ fn a_conversion_is_verified_by_the_library() {
     let found = run("python", &["--type", "q4_0"]);
     assert_eq!(found.code, 0, "{}", found.stdout);
     assert!(found.stdout.contains("  transformers 5, compared"), "{}", found.stdout);
+    assert!(found.stdout.contains(&format!(", {chunk} tokens of a text")), "{}", found.stdout);
     answer(&ids, |logit| logit * 1.01);
     let found = run("python", &[]);
     assert_eq!(found.code, 1, "{}", found.stdout);

@@ -12,7 +12,7 @@ use ggmill_run::{Chunks, LinearInput, Runner, linear_inputs};
 use super::running::{located, program_with_note};
 use crate::output::Source;
 use crate::progress::{Call, Stage};
-use crate::{Model, Note, Result};
+use crate::{Error, Model, Note, Result};
 
 /// The share of the chunks of a text that test the result.
 const HELD_OUT: usize = 8;
@@ -46,7 +46,7 @@ struct Rounded {
 /// Rounds the matrices of recipes for a model, whose tensors are those of `checkpoint`, on the chunks of a
 /// text. Replaces their expressions, and returns the source of the recipes.
 ///
-/// Fails if the model has no computation graph, if its inputs are not finite, or if the chunks need more
+/// Fails if no tensor can be rounded so, if the model has no computation graph, if its inputs are not finite, or if the chunks need more
 /// memory than the runner allows.
 pub(super) fn round(
     recipes: &mut [Recipe],
@@ -70,6 +70,10 @@ pub(super) fn round(
         } else {
             others.push(name);
         }
+    }
+    if planned.is_empty() {
+        let message = "no tensor of the result has a type that can be rounded on a text";
+        return Err(Error::misuse(message));
     }
     let workers = call.run_options().workers()?;
     let mut rounded = Rounded::default();
@@ -114,7 +118,8 @@ pub(super) fn round(
     }
     call.note(Note::Rounding {
         matrices: rounded.numbers.len(),
-        loss: rounded.loss / rounded.plain_loss,
+        // Matrices without a loss, and no matrices, are as good as rounded weight by weight.
+        loss: if rounded.plain_loss > 0.0 { rounded.loss / rounded.plain_loss } else { 1.0 },
         others,
     });
     Ok(Box::new(joined))

@@ -98,8 +98,11 @@ pub enum Library {
         version: String,
         /// The difference of our logits from the library's.
         difference: Difference,
-        /// The position of the first token of the text that differs; `None` if all are equal, or if the
-        /// library has no tokenizer for the checkpoint.
+        /// The number of tokens of the text that were compared; 0 if the model or the library has no
+        /// tokenizer.
+        compared_tokens: usize,
+        /// The position of the first token of the text that differs; `None` if all are equal, or if none was
+        /// compared.
         different_token: Option<usize>,
     },
     /// The logits cannot be compared, for this reason.
@@ -190,13 +193,16 @@ impl Original<'_> {
             Ok(answer) => match RecordedLogits::new(request.tokens, answer.logits)
                 .and_then(|theirs| ours.difference(&theirs))
             {
-                Ok(difference) => Library::Compared {
-                    version: answer.version,
-                    difference,
-                    different_token: ids
-                        .zip(answer.tokens)
-                        .and_then(|(a, b)| first_difference(&a, &b)),
-                },
+                Ok(difference) => {
+                    let tokens = ids.zip(answer.tokens);
+                    Library::Compared {
+                        version: answer.version,
+                        difference,
+                        compared_tokens: tokens.as_ref().map_or(0, |(ours, _)| ours.len()),
+                        different_token: tokens
+                            .and_then(|(ours, theirs)| first_difference(&ours, &theirs)),
+                    }
+                }
                 Err(error) => Library::NotCompared(error.to_string()),
             },
             Err(reason) => Library::NotCompared(reason),
