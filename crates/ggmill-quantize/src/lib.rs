@@ -16,7 +16,7 @@ mod sensitivity;
 mod target;
 mod types;
 
-pub use calibrated::{Hessian, Rounded, Rounding};
+pub use calibrated::{Hessian, Inputs, Rounded, Rounding};
 pub use fit::{Fit, Goal, fit, fit_recipe, to_measure};
 pub use imatrix::{Imatrix, ImatrixEntry, ImatrixForm, ImatrixRun, ResumeError};
 pub use loss::{Losses, TensorLoss, loss};

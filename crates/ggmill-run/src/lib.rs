@@ -26,7 +26,7 @@ mod weights;
 pub use activations::{Activations, Matrices, TensorActivations, activations};
 pub use error::{Error, ErrorKind, Result};
 pub use input::Source;
-pub use linear_inputs::{LinearInput, linear_inputs};
+pub use linear_inputs::{LinearInputs, Replacement, linear_inputs};
 pub use measure::{
     Chunks, Comparison, Distribution, Estimate, MeasureProgress, Measurement, ModelScores, Scores,
     Similarity, Trial, TrialOutcome, measure, measure_together, scores_together, trials,

@@ -13,7 +13,7 @@ use ggmill_quant::{Panels, codec};
 use crate::attention::QUERIES_PER_TASK;
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::{Limits, Source, SourceLimits};
-use crate::weights::Requantized;
+use crate::weights::Changed;
 
 /// The approximate size of the panels of a matrix during a product, in bytes.
 pub(crate) const TILE_BYTES: u64 = 64 << 20;
@@ -41,8 +41,8 @@ const LONG_FACTORS: &str = "rope_factors_long.weight";
 pub struct Program<'m> {
     pub(crate) model: &'m Model,
     pub(crate) graph: Arc<Graph>,
-    /// The weight that is requantized whenever it is read.
-    pub(crate) requantized: Option<Requantized>,
+    /// The weight that differs from that of the model.
+    pub(crate) changed: Option<Changed>,
     /// The last node that uses the result of each node.
     pub(crate) last_use: Vec<usize>,
     /// The first node of the tail of the graph, which computes the output of each token independently.
@@ -148,8 +148,8 @@ impl<'m> Program<'m> {
         let tail = tail.map_or(nodes.len(), |section| section.nodes.start);
         let limits = Limits::of(&graph, false)?;
         let source_limits = SourceLimits::of(&graph)?;
-        let (requantized, graph) = (None, Arc::new(graph));
-        Ok(Self { model, graph, requantized, last_use, tail, limits, source_limits, source })
+        let (changed, graph) = (None, Arc::new(graph));
+        Ok(Self { model, graph, changed, last_use, tail, limits, source_limits, source })
     }
 
     /// Returns the origin of the graph.

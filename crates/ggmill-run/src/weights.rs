@@ -46,8 +46,12 @@ impl Program<'_> {
         count: usize,
         decoded: &mut RowBuffers,
     ) -> Result<()> {
-        let tensor = self.tensor(weight)?;
         let row_len = self.row_len(weight);
+        if let Some(Changed::Encoded(encoded)) = self.changed(weight) {
+            set_len(&mut decoded.values, row_len * count)?;
+            return encoded.decode_rows(isa, first, row_len, &mut decoded.values);
+        }
+        let tensor = self.tensor(weight)?;
         let layout = tensor.ggml_type().layout().ok_or_else(|| {
             Error::new(ErrorKind::Tensor, format_args!("type {}", tensor.ggml_type()))
         })?;
@@ -64,12 +68,15 @@ impl Program<'_> {
         set_len(values, row_len * count)?;
         codec_with(tensor.ggml_type(), isa)?.dequantize(blocks, values)?;
         self.check_finite(weight, first, values)?;
-        if let Some(requantized) =
-            self.requantized.as_ref().filter(|requantized| requantized.weight == weight)
-        {
+        if let Some(Changed::Requantized(requantized)) = self.changed(weight) {
             requantized.requantize_rows(self.dimension(weight, 1), first, row_len, values)?;
         }
         Ok(())
+    }
+
+    /// Returns how a weight differs from that of the model.
+    fn changed(&self, weight: usize) -> Option<&Changed> {
+        self.changed.as_ref().filter(|changed| changed.weight() == weight)
     }
 
     /// Decodes a whole tensor and returns some of its rows.
@@ -130,6 +137,42 @@ impl Program<'_> {
             Ok(panel.pack(isa, &decoded.values)?)
         };
         panels.into_par_iter().enumerate().try_for_each_init(RowBuffers::default, decode)
+    }
+}
+
+/// A weight that differs from that of the model.
+#[derive(Clone, Debug)]
+pub(crate) enum Changed {
+    Requantized(Requantized),
+    Encoded(Encoded),
+}
+
+impl Changed {
+    fn weight(&self) -> usize {
+        match self {
+            Self::Requantized(requantized) => requantized.weight,
+            Self::Encoded(encoded) => encoded.weight,
+        }
+    }
+}
+
+/// A weight that is read from blocks in memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Encoded {
+    /// The index of the weight in the graph.
+    pub(crate) weight: usize,
+    pub(crate) ggml_type: GgmlType,
+    /// The blocks of all rows.
+    pub(crate) blocks: Arc<[u8]>,
+}
+
+impl Encoded {
+    /// Decodes the rows from `first` on.
+    fn decode_rows(&self, isa: Isa, first: usize, row_len: usize, out: &mut [f32]) -> Result<()> {
+        let size = self.ggml_type.layout().and_then(|layout| layout.bytes_for(row_len as u64));
+        let size = size.unwrap_or(0) as usize;
+        let blocks = &self.blocks[first * size..][..out.len() / row_len.max(1) * size];
+        Ok(codec_with(self.ggml_type, isa)?.dequantize(blocks, out)?)
     }
 }
 
@@ -208,16 +251,34 @@ impl<'m> Program<'m> {
             .requantize_rows(1, 0, row_len, &mut zeros)
             .map_err(|error| wrong(error.to_string()))?;
         let mut program = self.clone();
-        program.requantized = Some(requantized);
+        program.changed = Some(Changed::Requantized(requantized));
         Ok(Some(program))
+    }
+
+    /// Returns the program with one weight read from blocks. Fails if these are not those of the whole
+    /// tensor.
+    pub(crate) fn with_encoded(&self, encoded: Encoded) -> Result<Program<'m>> {
+        let weight = &self.graph.weights()[encoded.weight];
+        let elements = weight.dimensions.iter().product();
+        let layout = encoded.ggml_type.layout();
+        let expected = layout.and_then(|layout| layout.bytes_for(elements));
+        if expected != Some(encoded.blocks.len() as u64) {
+            let (name, found, ggml_type) =
+                (&weight.name, encoded.blocks.len(), encoded.ggml_type);
+            let message = format!("tensor {name:?}: {found} bytes are not its size in {ggml_type}");
+            return Err(Error::new(ErrorKind::Tensor, message));
+        }
+        let mut program = self.clone();
+        program.changed = Some(Changed::Encoded(encoded));
+        Ok(program)
     }
 
     /// Returns the first node whose result can differ from that of the unmodified program.
     pub(crate) fn first_difference(&self) -> usize {
         let nodes = self.graph.nodes();
-        let uses_weight = |requantized: &Requantized| {
-            nodes.iter().position(|node| node.operation.weights().contains(&requantized.weight))
+        let uses_weight = |changed: &Changed| {
+            nodes.iter().position(|node| node.operation.weights().contains(&changed.weight()))
         };
-        self.requantized.as_ref().and_then(uses_weight).unwrap_or(nodes.len())
+        self.changed.as_ref().and_then(uses_weight).unwrap_or(nodes.len())
     }
 }

@@ -87,12 +87,16 @@ pub enum Note {
     LastDatasetOnly,
     /// No tensor was measured over a whole chunk of this many tokens, so the output has no chunks.
     NoWholeChunk(u32),
-    /// Matrices were rounded by what they compute on a text.
+    /// Tensors were rounded by what they compute on a text.
     Rounding {
-        /// The number of these matrices.
-        matrices: usize,
-        /// Their loss on the text, relative to rounding weight by weight.
-        loss: f64,
+        /// The number of these tensors.
+        tensors: usize,
+        /// The mean error of their results on text that was not used, relative to rounding weight by
+        /// weight.
+        error: f64,
+        /// The number of matrices in them that are rounded weight by weight, because that has the smaller
+        /// error.
+        plain: usize,
         /// The names of quantized tensors that were rounded weight by weight.
         others: Vec<String>,
     },
@@ -303,13 +307,16 @@ impl fmt::Display for Note {
                 "no tensor was measured over a whole chunk of {tokens} tokens, so the output has 0 \
                  chunks, although an input has more"
             ),
-            Self::Rounding { matrices, loss, others } => {
+            Self::Rounding { tensors, error, plain, others } => {
                 write!(
                     f,
-                    "{matrices} matrices were rounded by what they compute on the text: their loss on it is \
-                     {:.1}% of that of rounding weight by weight",
-                    loss * 100.0
+                    "{tensors} tensors were rounded by what they compute on the text: the error of their \
+                     results on text that was not used is {:.1}% of that of rounding weight by weight",
+                    error * 100.0
                 )?;
+                if *plain > 0 {
+                    write!(f, ", which {plain} matrices keep because it has the smaller error")?;
+                }
                 if others.is_empty() {
                     return Ok(());
                 }

@@ -10,7 +10,7 @@ use ggmill_convert::LegacyOptions;
 use ggmill_core::{FileType, GgmlType, RawStr};
 use ggmill_pipeline::ShardLimit;
 
-use crate::commands::quantize::{TypeArgs, target, with_types};
+use crate::commands::quantize::{CalibrateArgs, TypeArgs, target, with_types};
 use crate::console::{Console, counted};
 use crate::files::{open_model, refuse_input, refuse_stream, shown};
 use crate::library;
@@ -162,6 +162,8 @@ pub(crate) struct Args {
     json: bool,
     #[command(flatten, next_help_heading = "Metadata")]
     types: TypeArgs,
+    #[command(flatten)]
+    rounding: CalibrateArgs,
     #[command(flatten, next_help_heading = "Reverse conversion")]
     back: BackArgs,
     #[command(flatten)]
@@ -259,6 +261,9 @@ fn convert(args: Args, builder: Convert<'_>, console: Console) -> Result<Status,
         Some(path) => builder.logits(path)?,
         None => builder,
     };
+    if let Some((text, memory)) = args.rounding.text().filter(|_| !args.dry_run) {
+        builder = builder.calibrate(text, Some(memory));
+    }
     if args.legacy.given().is_some() {
         builder = builder.legacy(args.legacy.options());
     }
@@ -303,6 +308,7 @@ pub(crate) fn run_builder(
     bars.clear();
     let status = print_written(&converted, json, console)?;
     summarize_findings(converted.reports(), has_vocabulary, console);
+    converted.test()?;
     let Some(found) = converted.verify()? else { return Ok(status) };
     let Some(path) = converted.paths().first() else { return Ok(status) };
     let mut out = console.text();
@@ -337,6 +343,7 @@ fn restore_request(args: Args) -> Result<RestoreRequest, Failure> {
         (args.target_size.is_some(), "--target-size"),
         (args.target_bpw.is_some(), "--target-bpw"),
         (args.types.is_given(), "options for quantization"),
+        (args.rounding.text().is_some(), "--calibrate"),
         (args.force, "--force"),
         (args.no_check, "--no-check"),
         (args.verify.is_some(), "--verify"),

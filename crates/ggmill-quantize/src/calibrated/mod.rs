@@ -11,9 +11,11 @@
     reason = "weights are of single precision, codes have at most six bits, and counts are small"
 )]
 
+mod deviation;
 mod factor;
 mod hessian;
 mod rounding;
 
+pub use deviation::Inputs;
 pub use hessian::Hessian;
 pub use rounding::{Rounded, Rounding};

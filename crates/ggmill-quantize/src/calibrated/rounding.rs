@@ -56,6 +56,35 @@ impl Rounding {
         Codes::of(ggml_type).is_some()
     }
 
+    /// Returns the factor *U* of the inverse of the shrunk Hessian, *H⁻¹ = UᵀU*, by rows.
+    pub(super) fn upper(&self) -> &[f32] {
+        &self.factor.upper
+    }
+
+    /// Encodes a matrix weight by weight, with the diagonal of the Hessian as importance.
+    pub fn plain(
+        &self,
+        ggml_type: GgmlType,
+        values: &[f32],
+        workers: &Workers,
+    ) -> Result<Vec<u8>> {
+        let n = self.factor.columns;
+        let encoder = codec(ggml_type).map_err(of_quant)?;
+        let size = ggml_type.layout().and_then(|layout| layout.bytes_for(n as u64)).unwrap_or(0);
+        let rows: Vec<&[f32]> = values.chunks(ROWS_PER_TASK * n).collect();
+        let [_, own] = &self.importance;
+        let encoded = workers.map(&rows, |rows| {
+            let mut blocks = vec![0; rows.len() / n * size as usize];
+            encoder.quantize(rows, n, Some(own), &mut blocks)?;
+            Ok::<_, ggmill_quant::Error>(blocks)
+        });
+        let mut blocks = Vec::new();
+        for encoded in encoded {
+            blocks.extend(encoded.map_err(of_quant)?);
+        }
+        Ok(blocks)
+    }
+
     /// Rounds a matrix, row by row. A row keeps the plain encoding if it has the smaller loss. Returns `None`
     /// for a type that cannot be rounded so, or whose blocks do not divide the rows.
     pub fn round(

@@ -234,7 +234,7 @@ impl Runner {
     }
 
     /// Starts a run over some texts.
-    fn start<'p, 'o>(
+    pub(crate) fn start<'p, 'o>(
         &self,
         program: &'p Program<'p>,
         texts: &[&[u32]],
@@ -345,7 +345,7 @@ fn arena_for(program: &Program<'_>, sequences: &[Sequence; 2]) -> Arena {
 }
 
 /// The state of a run: the results of nodes that are still needed, and buffers.
-struct Run<'p, 'o> {
+pub(crate) struct Run<'p, 'o> {
     program: &'p Program<'p>,
     tiles: Tiles,
     values: Vec<Option<Data>>,
@@ -382,22 +382,38 @@ impl Run<'_, '_> {
     }
 
     /// Computes a range of nodes, and frees results after their last use.
-    fn nodes(&mut self, range: Range<usize>) -> Result<()> {
-        let nodes = self.program.graph().nodes();
-        for number in range {
-            let node = &nodes[number];
-            let result = self.node(node, number)?;
-            self.values[number] = Some(result);
-            for &input in &node.inputs {
-                if self.program.last_use[input] == number {
-                    self.drop_value(input);
-                }
-            }
-            if self.program.last_use[number] == number {
-                self.drop_value(number);
+    fn nodes(&mut self, mut range: Range<usize>) -> Result<()> {
+        range.try_for_each(|number| self.step(self.program, number))
+    }
+
+    /// Computes a node with the weights of `program`, which has the graph of the run, and frees results
+    /// after their last use.
+    pub(crate) fn step(&mut self, program: &Program<'_>, number: usize) -> Result<()> {
+        let node = &program.graph().nodes()[number];
+        let result = self.node(program, node, number)?;
+        self.values[number] = Some(result);
+        for &input in &node.inputs {
+            if program.last_use[input] == number {
+                self.drop_value(input);
             }
         }
+        if program.last_use[number] == number {
+            self.drop_value(number);
+        }
         Ok(())
+    }
+
+    /// Returns the number of texts.
+    pub(crate) fn texts(&self) -> usize {
+        self.sequences[0].texts.len()
+    }
+
+    /// Returns the elements of the result of node `number`, which a later node uses.
+    pub(crate) fn result(&self, number: usize) -> Result<Arc<Vec<f32>>> {
+        match &self.values[number] {
+            Some(Data::Numbers(data)) => Ok(Arc::clone(data)),
+            _ => Err(Error::new(ErrorKind::Graph, "a result is missing")),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use super::{Data, Run, Sequence};
 use crate::attention::{Indexer, Operands, OptionalOperands, Picks, attention, pick, run_length};
 use crate::elementwise as each;
 use crate::error::{Error, ErrorKind, Result};
-use crate::program::MAX_ROPE_TABLES;
+use crate::program::{MAX_ROPE_TABLES, Program};
 use crate::sequence::{self, RopeTable, hashed_row_numbers, pool};
 
 impl Run<'_, '_> {
@@ -51,7 +51,7 @@ impl Run<'_, '_> {
     }
 
     /// Returns the elements of an operand.
-    fn numbers(&self, node: &Node, input: usize) -> Result<Arc<Vec<f32>>> {
+    pub(crate) fn numbers(&self, node: &Node, input: usize) -> Result<Arc<Vec<f32>>> {
         match node.inputs.get(input).and_then(|&number| self.values[number].as_ref()) {
             Some(Data::Numbers(data)) => Ok(Arc::clone(data)),
             _ => Err(Error::new(ErrorKind::Graph, "an operand is missing")),
@@ -59,7 +59,7 @@ impl Run<'_, '_> {
     }
 
     /// Returns the indices of an operand.
-    fn indices(&self, node: &Node, input: usize) -> Result<Arc<Vec<u32>>> {
+    pub(crate) fn indices(&self, node: &Node, input: usize) -> Result<Arc<Vec<u32>>> {
         match node.inputs.get(input).and_then(|&number| self.values[number].as_ref()) {
             Some(Data::Indices(data)) => Ok(Arc::clone(data)),
             _ => Err(Error::new(ErrorKind::Graph, "an operand is missing")),
@@ -134,8 +134,12 @@ impl Run<'_, '_> {
     }
 
     /// Computes the result of a node.
-    pub(super) fn node(&mut self, node: &Node, number: usize) -> Result<Data> {
-        let program = self.program;
+    pub(super) fn node(
+        &mut self,
+        program: &Program<'_>,
+        node: &Node,
+        number: usize,
+    ) -> Result<Data> {
         let nodes = program.graph().nodes();
         let extent = node.extent;
         let of = |input: usize| nodes[node.inputs[input]].extent;

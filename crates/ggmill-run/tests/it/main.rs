@@ -5,6 +5,7 @@ mod activations;
 mod adapters;
 mod hashes;
 mod laws;
+mod linear_inputs;
 mod logits;
 mod measures;
 mod models;

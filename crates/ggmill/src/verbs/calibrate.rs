@@ -5,25 +5,50 @@ use std::sync::Arc;
 
 use ggmill_arch::Catalogue;
 use ggmill_core::{GgmlType, Shape};
-use ggmill_pipeline::{Expression, GgufCheckpoint, Joined, MemorySource, Recipe};
-use ggmill_quantize::{Hessian, Rounding};
-use ggmill_run::{Chunks, LinearInput, Runner, linear_inputs};
+use ggmill_pipeline::{Checkpoint, Expression, Joined, MemorySource, Recipe, Workers};
+use ggmill_quant::codec;
+use ggmill_quantize::{Hessian, Inputs, Rounding};
+use ggmill_run::{Chunks, LinearInputs, Replacement, linear_inputs};
 
-use super::running::{located, program_with_note};
+use super::RunText;
+use super::measuring::Measuring;
+use super::running::{located, program_with_note, runner};
 use crate::output::Source;
 use crate::progress::{Call, Stage};
 use crate::{Error, Model, Note, Result};
 
 /// The share of the chunks of a text that test the result.
 const HELD_OUT: usize = 8;
+/// The inputs of all experts count as much as this share of the row length in inputs of an expert.
+const BLENDED_SHARE: usize = 4;
 
-/// Divides the chunks of a text: those to calibrate with, and the last eighth, at least one, to test the
-/// result. A text has at least two chunks.
-pub(super) fn divide(chunks: &Chunks) -> Result<(Chunks, Chunks)> {
+/// The chunks of a text: those to calibrate with, followed by those that test the result.
+pub(super) struct Calibrated {
+    chunks: Chunks,
+    fitted: usize,
+}
+
+
+/// Reads a text, and divides it into chunks: the last eighth, at least one, tests the result. A text has at
+/// least two chunks. `memory` limits the memory for intermediate results, in bytes.
+pub(super) fn start(
+    model: &Model,
+    catalogue: Catalogue,
+    (text, memory): (&RunText, Option<u64>),
+    threads: Option<usize>,
+) -> Result<(Calibrated, Measuring)> {
+    let chunks = text.read(model)?;
     let count = chunks.texts().len();
-    let kept = count - (count / HELD_OUT).max(1);
-    let part = |first, most| chunks.clone().part(first, most);
-    Ok((part(0, Some(kept))?, part(kept, None)?))
+    let fitted = count - (count / HELD_OUT).max(1);
+    let test = Measuring {
+        model: model.clone(),
+        catalogue,
+        runner: runner(threads, memory)?,
+        dataset: None,
+        fitted: chunks.clone().part(0, Some(fitted))?,
+        held_out: chunks.clone().part(fitted, None)?,
+    };
+    Ok((Calibrated { chunks, fitted }, test))
 }
 
 /// A tensor that can be rounded.
@@ -32,31 +57,40 @@ struct Planned {
     shape: Shape,
 }
 
-/// The matrices that were rounded.
+/// Blocks of a matrix, and their error on the held-out text, relative to the results of the matrix.
+struct Candidate {
+    blocks: Vec<u8>,
+    error: f64,
+    plain_error: f64,
+}
+
+/// The tensors that were rounded.
 #[derive(Default)]
 struct Rounded {
     source: MemorySource,
-    /// The number of each tensor in the source.
-    numbers: HashMap<String, usize>,
-    /// The losses of all matrices: as they are, and rounded weight by weight.
-    loss: f64,
-    plain_loss: f64,
+    /// The number of each tensor in the source, and its blocks.
+    found: HashMap<String, (usize, Replacement)>,
+    /// The mean errors of all tensors: as they are, and rounded weight by weight.
+    error: f64,
+    plain_error: f64,
+    /// The number of matrices that are rounded weight by weight because that has the smaller error.
+    plain: usize,
 }
 
-/// Rounds the matrices of recipes for a model, whose tensors are those of `checkpoint`, on the chunks of a
-/// text. Replaces their expressions, and returns the source of the recipes.
+/// Rounds the tensors of recipes, whose source is `source`, on a text. `test` has the model without
+/// quantization. Replaces the expressions of the tensors, and returns the source of the recipes.
 ///
-/// Fails if no tensor can be rounded so, if the model has no computation graph, if its inputs are not finite, or if the chunks need more
-/// memory than the runner allows.
+/// Fails if no tensor can be rounded so, if the model has no computation graph, if its inputs are not
+/// finite, or if the work needs more memory than the runner allows.
 pub(super) fn round(
     recipes: &mut [Recipe],
-    checkpoint: GgufCheckpoint,
-    (model, catalogue): (&Model, &Catalogue),
-    runner: &Runner,
-    chunks: &Chunks,
+    source: impl Checkpoint + Send + 'static,
+    text: &Calibrated,
+    test: &Measuring,
     call: &mut Call<'_>,
 ) -> Result<Source> {
-    let program = program_with_note(model, catalogue, None, call)?;
+    let (model, runner) = (&test.model, &test.runner);
+    let program = program_with_note(model, &test.catalogue, None, call)?;
     let mut planned = HashMap::new();
     let mut others = Vec::new();
     for tensor in recipes.iter().flat_map(|recipe| &recipe.tensors) {
@@ -65,7 +99,7 @@ pub(super) fn round(
         if tensor.expression.encoding().is_none() || !ggml_type.is_quantized() {
             continue;
         }
-        if Rounding::supports(ggml_type) && shape.dimensions().len() == 2 {
+        if Rounding::supports(ggml_type) {
             planned.insert(name, Planned { ggml_type, shape });
         } else {
             others.push(name);
@@ -79,48 +113,152 @@ pub(super) fn round(
     let mut rounded = Rounded::default();
     // Matrices with the same inputs follow each other.
     let mut shared: Option<(usize, Rounding)> = None;
-    let visit = |input: &LinearInput<'_>| {
-        let Some(Planned { ggml_type, shape }) = planned.get(input.name()) else { return Ok(()) };
-        if rounded.numbers.contains_key(input.name()) {
-            return Ok(());
+    let visit = |inputs: &LinearInputs<'_>| {
+        let name = inputs.name();
+        let Some(Planned { ggml_type, shape }) = planned.get(name) else { return Ok(None) };
+        if let Some((_, replacement)) = rounded.found.get(name) {
+            return Ok(Some(replacement.clone()));
         }
-        call.report(Stage::Rounding, rounded.numbers.len(), planned.len(), input.name())?;
-        let rounding = match &mut shared {
-            Some((operand, rounding)) if *operand == input.operand() => rounding,
-            shared => {
-                let mut hessian = Hessian::new(input.columns())?;
-                hessian.add(input.values(), &workers)?;
-                let rounding = Rounding::new(&hessian, &workers)?;
-                &mut shared.insert((input.operand(), rounding)).1
-            }
+        call.report(Stage::Rounding, rounded.found.len(), planned.len(), name)?;
+        let weights = inputs.weights()?;
+        let found = if inputs.matrices() == 1 {
+            let all = Inputs {
+                columns: inputs.columns(),
+                original: inputs.original(),
+                rounded: inputs.replaced(),
+                residuals: inputs.residuals(),
+            };
+            let [fit, test] = all.split(inputs.first_row(text.fitted));
+            let rounding = match &mut shared {
+                Some((operand, rounding)) if *operand == inputs.operand() => rounding,
+                shared => {
+                    let mut hessian = Hessian::new(inputs.columns())?;
+                    hessian.add(fit.rounded, &workers)?;
+                    let rounding = Rounding::new(&hessian, &workers)?;
+                    &mut shared.insert((inputs.operand(), rounding)).1
+                }
+            };
+            candidate(rounding, *ggml_type, &weights, [&fit, &test], &workers)?
+                .map(|found| vec![found])
+        } else {
+            of_experts(inputs, text, *ggml_type, &weights, &workers)?
         };
-        if let Some(found) = rounding.round(*ggml_type, &input.weights()?, &workers)? {
-            let number = rounded.source.add(input.name(), *ggml_type, *shape, found.blocks)?;
-            rounded.numbers.insert(input.name().to_owned(), number);
-            rounded.loss += found.loss;
-            rounded.plain_loss += found.plain_loss;
+        let Some(found) = found else { return Ok(None) };
+        let share = 1.0 / found.len() as f64;
+        let mut blocks = Vec::new();
+        for found in found {
+            blocks.extend(found.blocks);
+            rounded.error += share * found.error;
+            rounded.plain_error += share * found.plain_error;
+            rounded.plain += usize::from(found.error >= found.plain_error);
         }
-        Ok(())
+        let blocks: Arc<[u8]> = blocks.into();
+        let number = rounded.source.add(name, *ggml_type, *shape, Arc::clone(&blocks))?;
+        let replacement = Replacement::new(*ggml_type, blocks);
+        rounded.found.insert(name.to_owned(), (number, replacement.clone()));
+        Ok(Some(replacement))
     };
-    linear_inputs(runner, &program, chunks.texts(), visit)
+    let reserved = memory(planned.values());
+    linear_inputs(runner, &program, text.chunks.texts(), reserved, visit)
         .map_err(|error| located(error, model))?;
 
     let mut joined = Joined::new();
-    joined.add_shared(Arc::new(checkpoint));
+    joined.add_shared(Arc::new(source));
     let first = joined.add_shared(Arc::new(rounded.source));
     for tensor in recipes.iter_mut().flat_map(|recipe| &mut recipe.tensors) {
         let name = String::from_utf8_lossy(&tensor.name).into_owned();
-        if let Some(number) = rounded.numbers.get(&name) {
+        if let Some((number, _)) = rounded.found.get(&name) {
             tensor.expression = Expression::stored(&joined, first + number)?;
         } else if planned.contains_key(&name) {
             others.push(name);
         }
     }
     call.note(Note::Rounding {
-        matrices: rounded.numbers.len(),
-        // Matrices without a loss, and no matrices, are as good as rounded weight by weight.
-        loss: if rounded.plain_loss > 0.0 { rounded.loss / rounded.plain_loss } else { 1.0 },
+        tensors: rounded.found.len(),
+        // Tensors without an error, and no tensors, are as good as rounded weight by weight.
+        error: if rounded.plain_error > 0.0 { rounded.error / rounded.plain_error } else { 1.0 },
+        plain: rounded.plain,
         others,
     });
     Ok(Box::new(joined))
+}
+
+/// Rounds a matrix on the first inputs, and compares it with rounding weight by weight on the second ones.
+/// Returns `None` if the matrix cannot be rounded on a text.
+fn candidate(
+    rounding: &Rounding,
+    ggml_type: GgmlType,
+    weights: &[f32],
+    [fit, test]: [&Inputs<'_>; 2],
+    workers: &Workers,
+) -> Result<Option<Candidate>> {
+    let aim = rounding.aim(weights, fit, workers)?;
+    let Some(found) = rounding.round(ggml_type, &aim, workers)? else { return Ok(None) };
+    let mut decoded = aim;
+    let mut error_of = |blocks: &[u8]| -> Result<f64> {
+        codec(ggml_type)?.dequantize(blocks, &mut decoded)?;
+        Ok(test.error(weights, &decoded, workers)?)
+    };
+    let plain = rounding.plain(ggml_type, weights, workers)?;
+    let [error, plain_error] = [error_of(&found.blocks)?, error_of(&plain)?];
+    Ok(Some(if error < plain_error {
+        Candidate { blocks: found.blocks, error, plain_error }
+    } else {
+        Candidate { blocks: plain, error: plain_error, plain_error }
+    }))
+}
+
+/// Rounds a tensor with a matrix for each expert or head, each on its inputs and, with less weight, on those
+/// of all.
+fn of_experts(
+    inputs: &LinearInputs<'_>,
+    text: &Calibrated,
+    ggml_type: GgmlType,
+    weights: &[f32],
+    workers: &Workers,
+) -> Result<Option<Vec<Candidate>>> {
+    let columns = inputs.columns();
+    let fitted = inputs.first_row(text.fitted) * columns;
+    let mut of_all = Hessian::new(columns)?;
+    of_all.add(&inputs.replaced()[..fitted], workers)?;
+    let matrices = weights.chunks_exact(weights.len() / inputs.matrices());
+    let mut found = Vec::new();
+    for (number, weights) in matrices.enumerate() {
+        let mut hessian = Hessian::new(columns)?;
+        let chunks = text.chunks.texts().len();
+        let [fit, test] = [0..text.fitted, text.fitted..chunks]
+            .map(|texts| inputs.of_matrix(number, texts));
+        hessian.add(&fit, workers)?;
+        hessian.blend(&of_all, columns / BLENDED_SHARE);
+        let rounding = Rounding::new(&hessian, workers)?;
+        let [fit, test] = [&fit, &test].map(|values| Inputs {
+            columns,
+            original: values,
+            rounded: values,
+            residuals: None,
+        });
+        // Without tokens to test with, those of the calibration are better than none.
+        let test = if test.rounded.is_empty() { &fit } else { &test };
+        match candidate(&rounding, ggml_type, weights, [&fit, test], workers)? {
+            Some(candidate) => found.push(candidate),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(found))
+}
+
+/// Returns the approximate memory for rounding, in bytes: all results, and the work for the largest matrix.
+fn memory<'p>(planned: impl Iterator<Item = &'p Planned>) -> u64 {
+    let (mut results, mut work) = (0u64, 0u64);
+    for Planned { ggml_type, shape } in planned {
+        let elements = shape.elements();
+        let size = ggml_type.layout().and_then(|layout| layout.bytes_for(elements));
+        results = results.saturating_add(size.unwrap_or(0));
+        let columns = shape.row_len();
+        // Sums and products of inputs, factors in double and in single precision, and the weights, their
+        // aim and the products that lead to it.
+        let squares = columns.saturating_mul(columns).saturating_mul(48);
+        work = work.max(squares.saturating_add(elements.saturating_mul(24)));
+    }
+    results.saturating_add(work)
 }

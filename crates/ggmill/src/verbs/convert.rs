@@ -16,15 +16,18 @@ use ggmill_pipeline::{Pretrained, Recipe, ShardLimit, SplitOptions};
 use ggmill_quantize::{Goal, QuantizeOptions, Target, TypePlan, fit_recipe, quantize_recipe};
 use ggmill_run::RecordedLogits;
 
+use super::RunText;
 use super::checkpoint::{
     name_in_cache, open_checkpoint, open_target, target_vocabulary, unknown_class,
 };
+use super::calibrate::{self, round};
+use super::measuring::Measuring;
 use super::quantize::{note_choice, too_small, with_refusal};
 use super::restore::{architecture_of, located};
 use super::running::{no_graph, read_recorded};
 use super::types::{Types, target, type_options};
 use super::verification::{
-    LibraryAnswer, LibraryRequest, Original, Reference, RunLibrary, Verification,
+    LibraryAnswer, LibraryRequest, Original, Reference, RunLibrary, Verification, planned_model,
 };
 use crate::find::refuse_missing;
 use crate::note::{HAS_ENCODERS, ROUNDS};
@@ -88,6 +91,7 @@ pub fn convert<'a>(path: impl AsRef<Path>) -> Result<Convert<'a>> {
         check: true,
         logits: None,
         verify: None,
+        rounding: None,
         base: None,
         target: None,
         legacy: None,
@@ -163,6 +167,7 @@ pub struct Convert<'a> {
     check: bool,
     logits: Option<(PathBuf, RecordedLogits)>,
     verify: Option<RunLibrary<'a>>,
+    rounding: Option<(RunText, Option<u64>)>,
     base: Option<PathBuf>,
     target: Option<PathBuf>,
     legacy: Option<LegacyOptions>,
@@ -320,6 +325,14 @@ impl<'a> Convert<'a> {
         self
     }
 
+    /// Rounds matrices by what they compute on a text, like [`Quantize::calibrate`](crate::Quantize::calibrate).
+    /// The type must be one that is quantized.
+    #[must_use]
+    pub fn calibrate(mut self, text: RunText, memory: Option<u64>) -> Self {
+        self.rounding = Some((text, memory));
+        self
+    }
+
     /// Treats the path as an adapter, without detecting its kind.
     #[must_use]
     pub fn adapter(mut self) -> Self {
@@ -402,6 +415,7 @@ impl<'a> Convert<'a> {
                 ("check", !self.check),
                 ("logits", self.logits.is_some()),
                 ("verify", self.verify.is_some()),
+                ("calibrate", self.rounding.is_some()),
                 ("split", self.split.is_some()),
                 ("target_size", has_goal),
                 ("types", self.types.is_given()),
@@ -414,6 +428,7 @@ impl<'a> Convert<'a> {
                 ("with_graph", self.with_graph),
                 ("logits", self.logits.is_some()),
                 ("verify", self.verify.is_some()),
+                ("calibrate", self.rounding.is_some()),
                 ("no_vocab", self.no_vocab),
                 ("assume_defaults", self.assume_defaults),
                 ("no_verify", self.no_verify),
@@ -474,7 +489,7 @@ impl<'a> Convert<'a> {
             ConvertType::Plain(file_type) => (file_type, None),
             ConvertType::Quantized(target) => (own_type(&checkpoint), Some(target)),
         };
-        if target.is_none() && self.types.is_given() {
+        if target.is_none() && (self.types.is_given() || self.rounding.is_some()) {
             let message = format_args!(
                 "options for quantization were given, but they have no effect on {file_type}"
             );
@@ -492,8 +507,10 @@ impl<'a> Convert<'a> {
             .chain(self.metadata_file.iter().cloned())
             .chain(drafted_for.iter().flat_map(|target| target.files().map(Path::to_owned)))
             .chain(self.logits.iter().map(|(path, _)| path.clone()))
+            .chain(self.rounding.iter().filter_map(|(text, _)| text.input()))
             .collect();
-        if (self.logits.is_some() || self.verify.is_some()) && !architecture.has_graph() {
+        let runs = self.logits.is_some() || self.verify.is_some() || self.rounding.is_some();
+        if runs && !architecture.has_graph() {
             return Err(no_graph(architecture.name(), &catalogue));
         }
         let destination = Destination::file_or_directory(&out, self.split.is_some());
@@ -519,17 +536,31 @@ impl<'a> Convert<'a> {
                 let is_useless = options.vocab_only && error.hint() == Some(&Hint::OmitVocabulary);
                 if is_useless { error.replace_hint(None) } else { error }
             })?;
-        let reference = match (self.logits.take(), self.verify.take()) {
-            (Some((_, logits)), _) => Some(Reference::Recorded(logits, catalogue.clone())),
-            (None, Some(library)) => {
+        let (verify, rounding) = (self.verify.take(), self.rounding.take());
+        let exact = match with_target {
+            None if verify.is_some() || rounding.is_some() => {
                 let mut exact = options.clone();
                 exact.file_type = FileType::F32;
-                let plan = match with_target {
-                    Some(_) => None,
-                    None => Some(
-                        ggmill_convert::convert(source, architecture, &exact)?.plan(&checkpoint)?,
-                    ),
-                };
+                Some(ggmill_convert::convert(source, architecture, &exact)?.plan(&checkpoint)?)
+            }
+            _ => None,
+        };
+        let rounding = match (rounding, &exact) {
+            (Some((text, memory)), Some(exact)) => {
+                let model = planned_model(exact.clone(), &self.path, &self.open)?;
+                let text = (&text, memory);
+                Some(calibrate::start(&model, catalogue.clone(), text, self.call.threads)?)
+            }
+            (Some(_), None) => {
+                let message = "a draft model runs with its target only";
+                return Err(Error::misuse(message).at(&self.path));
+            }
+            (None, _) => None,
+        };
+        let reference = match (self.logits.take(), verify) {
+            (Some((_, logits)), _) => Some(Reference::Recorded(logits, catalogue.clone())),
+            (None, Some(library)) => {
+                let plan = exact;
                 let (path, open) = (self.path.clone(), self.open.clone());
                 let catalogue = catalogue.clone();
                 Some(Reference::Checkpoint(Box::new(Original {
@@ -568,13 +599,22 @@ impl<'a> Convert<'a> {
             Destination::ShardsInDirectory(_) => recipe.clone().plan(&checkpoint)?.file_name().ok(),
             _ => None,
         };
-        let recipes = match &self.split {
+        let mut recipes = match &self.split {
             Some(split) => recipe.split(split)?,
             None => vec![recipe],
         };
+        let mut test = None;
+        let source = match rounding.filter(|_| refusal.is_none()) {
+            Some((text, rounding)) => {
+                let source = round(&mut recipes, checkpoint, &text, &rounding, &mut self.call)?;
+                test = Some(rounding);
+                source
+            }
+            None => Box::new(checkpoint),
+        };
         let what = ToPlan {
             recipes,
-            source: Box::new(checkpoint),
+            source,
             destination,
             inputs,
             name,
@@ -583,7 +623,7 @@ impl<'a> Convert<'a> {
             refusal,
         };
         let planned = Planned::new(what, self.call)?;
-        Ok(ConvertPlan { planned, has_vocabulary, reference })
+        Ok(ConvertPlan { planned, has_vocabulary, reference, test })
     }
 
     /// Quantizes a recipe, so that conversion and quantization run in one pass.
@@ -678,7 +718,7 @@ impl<'a> Convert<'a> {
             refusal: None,
         };
         let planned = Planned::new(what, self.call)?;
-        Ok(ConvertPlan { planned, has_vocabulary: true, reference: None })
+        Ok(ConvertPlan { planned, has_vocabulary: true, reference: None, test: None })
     }
 
     fn plan_legacy(self, out: &Path) -> Result<ConvertPlan<'a>> {
@@ -712,7 +752,7 @@ impl<'a> Convert<'a> {
             refusal: None,
         };
         let planned = Planned::new(what, self.call)?;
-        Ok(ConvertPlan { planned, has_vocabulary, reference: None })
+        Ok(ConvertPlan { planned, has_vocabulary, reference: None, test: None })
     }
 }
 
@@ -722,6 +762,7 @@ pub struct ConvertPlan<'a> {
     planned: Planned<'a>,
     has_vocabulary: bool,
     reference: Option<Reference<'a>>,
+    test: Option<Measuring>,
 }
 
 impl<'a> Deref for ConvertPlan<'a> {
@@ -758,6 +799,7 @@ impl<'a> ConvertPlan<'a> {
             call,
             has_vocabulary: self.has_vocabulary,
             reference: self.reference,
+            test: self.test,
         })
     }
 }
@@ -769,6 +811,7 @@ pub struct Converted<'a> {
     call: Call<'a>,
     has_vocabulary: bool,
     reference: Option<Reference<'a>>,
+    test: Option<Measuring>,
 }
 
 impl Deref for Converted<'_> {
@@ -796,6 +839,16 @@ impl Converted<'_> {
         let found = reference.compare(path, &mut self.call)?;
         self.written.notes.append(&mut self.call.notes);
         Ok(Some(found))
+    }
+
+    /// Measures the result on the text that [`Convert::calibrate`] did not use, and adds a note. Does nothing
+    /// without it.
+    pub fn test(&mut self) -> Result<()> {
+        if let (Some(test), Some(path)) = (&self.test, self.written.paths().first()) {
+            test.test(path, None, &mut self.call)?;
+        }
+        self.written.notes.append(&mut self.call.notes);
+        Ok(())
     }
 }
 

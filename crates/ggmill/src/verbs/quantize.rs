@@ -1,7 +1,6 @@
 //! `quantize`: quantizes the tensors of a model.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
@@ -10,23 +9,17 @@ use ggmill_core::{RawStr, keys};
 use ggmill_inspect::TypeUse;
 use ggmill_inspect::text::Candidate;
 use ggmill_pipeline::{
-    Checkpoint as _, ErrorKind, GgufCheckpoint, Plan, Sensitivity, ShardLimit, SourceTensor,
-    SplitOptions,
+    Checkpoint as _, ErrorKind, GgufCheckpoint, Plan, ShardLimit, SourceTensor, SplitOptions,
 };
 use ggmill_quantize::{
-    Fit, Goal, ImatrixRun, Importance, ImportanceFilter, Losses, QuantizeOptions, RoleRule,
-    Sensitivities, Target, ToMeasure, TypePlan, Weighing, to_measure,
-};
-use ggmill_run::{
-    Chunks, Matrices, Options as RunnerOptions, Program, Runner, Trial, TrialOutcome, activations,
-    measure, trials,
+    Fit, Goal, Importance, Losses, QuantizeOptions, RoleRule, Sensitivities, Target, TypePlan,
+    Weighing, to_measure,
 };
 
 use super::RunText;
-use super::calibrate::{divide, round};
-use super::running::{
-    find_program, imatrix_of, located, note_unused_experts, program_with_note, within,
-};
+use super::calibrate::{self, Calibrated, round};
+use super::measuring::Measuring;
+use super::running::{program_with_note, runner};
 use super::types::{Types, target, type_options};
 use crate::error::Kind;
 use crate::open::refuse_interrupted;
@@ -173,9 +166,11 @@ impl<'a> Quantize<'a> {
     /// come closer to those of the original. Types, sizes and metadata stay the same. `memory` limits the
     /// memory for intermediate results, in bytes.
     ///
-    /// This holds for matrices in the blocks of the model with the types `Q2_K` to `Q6_K`, `Q4_0` to
-    /// `Q5_1`, `IQ4_NL`, `IQ4_XS` and `MXFP4`, except those of experts; a note names the others. The last
-    /// eighth of the text, at least one chunk, tests the result: see [`Quantized::test`].
+    /// Matrices are rounded in the order of the computation graph, each with the inputs that the matrices
+    /// before it, which are rounded, leave, so that it makes up for a part of their errors. Experts and heads
+    /// are rounded with the inputs that they see. The last eighth of the text, at least one chunk, decides
+    /// for each matrix whether rounding weight by weight has the smaller error, and tests the result: see
+    /// [`Quantized::test`]. A note names the tensors that cannot be rounded on a text.
     #[must_use]
     pub fn calibrate(mut self, text: RunText, memory: Option<u64>) -> Self {
         self.rounding = Some((text, memory));
@@ -288,12 +283,9 @@ impl<'a> Quantize<'a> {
         };
         let (mut recipes, refusal) = with_refusal(&mut options, recipes)?;
         let source = match rounding.filter(|_| refusal.is_none()) {
-            Some(rounding) => {
-                let (model, catalogue) = (&rounding.model, &rounding.catalogue);
-                let (runner, chunks) = (&rounding.runner, &rounding.fitted);
-                let source =
-                    round(&mut recipes, checkpoint, (model, catalogue), runner, chunks, &mut call)?;
-                measuring = Some(rounding);
+            Some((text, test)) => {
+                let source = round(&mut recipes, checkpoint, &text, &test, &mut call)?;
+                measuring = Some(test);
                 source
             }
             None => Box::new(checkpoint),
@@ -357,32 +349,22 @@ impl<'a> Quantize<'a> {
                            test the result with";
             return Err(Error::misuse(message));
         }
-        let (runner, catalogue) = (self.runner(measure.memory)?, self.catalogue());
+        let runner = runner(self.call.threads, measure.memory)?;
+        let catalogue = self.catalogue();
         program_with_note(&model, &catalogue, None, &mut self.call)?;
         let measures_importance = self.types.imatrix.is_none() && !measure.without_importance;
         let dataset = measures_importance.then(|| measure.text.name().unwrap_or_default());
         Ok(Some(Measuring { model, catalogue, runner, dataset, fitted, held_out }))
     }
 
-    /// Reads the text for rounding, and divides it into chunks.
-    fn start_rounding(&self) -> Result<Option<Measuring>> {
+    /// Reads the text for rounding, and divides it into chunks. Also returns the test of the result.
+    fn start_rounding(&self) -> Result<Option<(Calibrated, Measuring)>> {
         let Some((text, memory)) = &self.rounding else { return Ok(None) };
         if !self.prune_layers.is_empty() {
             let message = "the text is run through the whole model, and layers are removed";
             return Err(Error::misuse(message).with_hint(Hint::PruneFirst));
         }
-        let model = self.model.clone();
-        let (fitted, held_out) = divide(&text.read(&model)?)?;
-        let (runner, catalogue) = (self.runner(*memory)?, self.catalogue());
-        Ok(Some(Measuring { model, catalogue, runner, dataset: None, fitted, held_out }))
-    }
-
-    fn runner(&self, memory: Option<u64>) -> Result<Runner> {
-        let mut options = RunnerOptions::default().with_threads(self.call.threads);
-        if let Some(memory) = memory {
-            options = options.with_memory(memory);
-        }
-        Runner::new(options).map_err(|error| within(error.into(), &self.model))
+        calibrate::start(&self.model, self.catalogue(), (text, *memory), self.call.threads).map(Some)
     }
 
     fn catalogue(&self) -> Catalogue {
@@ -611,100 +593,6 @@ impl Quantized<'_> {
             measuring.test(path, self.predicted, &mut self.call)?;
         }
         self.written.notes.append(&mut self.call.notes);
-        Ok(())
-    }
-}
-
-/// A model and the chunks of a text: half of them for the measurement, half to test the result.
-struct Measuring {
-    model: Model,
-    catalogue: Catalogue,
-    runner: Runner,
-    /// The name of the text in the importance matrix; `None` if none is to be measured.
-    dataset: Option<String>,
-    /// The chunks for measuring sensitivities.
-    fitted: Chunks,
-    /// The chunks for testing the result.
-    held_out: Chunks,
-}
-
-impl fmt::Debug for Measuring {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Measuring").field("model", &self.model).finish_non_exhaustive()
-    }
-}
-
-impl Measuring {
-    fn program(&self) -> Result<Program<'_>> {
-        find_program(&self.model, &self.catalogue, None)
-    }
-
-    /// Measures the importance matrix, unless there is one or none is wanted.
-    fn importance(&self, call: &mut Call<'_>) -> Result<Option<Importance>> {
-        let Some(dataset) = &self.dataset else { return Ok(None) };
-        let (program, texts) = (self.program()?, self.fitted.texts());
-        let sums = activations(&self.runner, &program, texts, Matrices::All, |_, done| {
-            call.report(Stage::Importance, done, texts.len(), "")
-        });
-        let sums = sums.map_err(|error| located(error, &self.model))?;
-        note_unused_experts(&sums, call);
-        let run = ImatrixRun::new(self.fitted.context()).with_dataset(Some(dataset.clone()));
-        let imatrix = imatrix_of(&run, &sums, texts.len())?;
-        Ok(Importance::new(&imatrix, None, &ImportanceFilter::All))
-    }
-
-    /// Measures the sensitivities of the tensors whose types are chosen.
-    fn sensitivities(&self, tensors: Vec<ToMeasure>, call: &mut Call<'_>) -> Result<Sensitivities> {
-        let trial = |tensor: &ToMeasure| {
-            let name = String::from_utf8_lossy(&tensor.name);
-            Trial::new(name, tensor.ggml_type).with_importance(tensor.importance.clone())
-        };
-        let asked: Vec<Trial> = tensors.iter().map(trial).collect();
-        let base = self.program()?;
-        let found = trials(&self.runner, &base, &self.fitted, &asked, |done, all| {
-            call.report(Stage::Sensitivities, done, all, "")
-        });
-        let found = found.map_err(|error| located(error, &self.model))?;
-        let with = |outcome: TrialOutcome| {
-            let tried = tensors.iter().zip(&found);
-            tried.filter(move |(_, found)| **found == outcome).map(|(tensor, _)| tensor)
-        };
-        let unused = with(TrialOutcome::Unused).count();
-        if unused > 0 {
-            call.note(Note::NotInGraph(unused));
-        }
-        let not_finite: Vec<&ToMeasure> = with(TrialOutcome::NotFinite).collect();
-        if let [first, others @ ..] = &*not_finite {
-            let tensor = String::from_utf8_lossy(&first.name).into_owned();
-            let (ggml_type, more) = (first.ggml_type, others.len());
-            call.note(Note::NotFinite { tensor, ggml_type, more });
-        }
-        let sensitivity = |(tensor, found): (ToMeasure, TrialOutcome)| {
-            let divergence = found.divergence()?.value;
-            let found = Sensitivity::new(tensor.ggml_type, divergence)?;
-            Some((tensor.name, found.with_importance(tensor.importance.is_some())))
-        };
-        Ok(tensors.into_iter().zip(found).filter_map(sensitivity).collect())
-    }
-
-    /// Measures the written model on the held-out text.
-    fn test(&self, path: &Path, predicted: Option<f64>, call: &mut Call<'_>) -> Result<()> {
-        let model = Model::open(path)?;
-        let program = program_with_note(&model, &self.catalogue, None, call)?;
-        let base = self.program()?;
-        let measured =
-            measure(&self.runner, &program, Some(&base), &self.held_out, false, |chunk| {
-                call.report(Stage::Testing, chunk.chunk.saturating_add(1), chunk.chunks, "")
-            });
-        let measured = measured.map_err(|error| located(error, &model))?;
-        let Some(comparison) = measured.comparison else { return Ok(()) };
-        let mean = comparison.divergence.mean;
-        call.note(Note::Tested {
-            divergence: (mean.value, mean.error),
-            predicted,
-            same_top: comparison.same_top.value,
-            positions: measured.counted as u64,
-        });
         Ok(())
     }
 }

@@ -178,12 +178,17 @@ impl RunChoices {
     }
 
     pub(crate) fn runner(&self, threads: Option<usize>) -> Result<Runner> {
-        let mut options = RunnerOptions::default().with_threads(threads);
-        if let Some(memory) = self.memory {
-            options = options.with_memory(memory);
-        }
-        Ok(Runner::new(options)?)
+        runner(threads, self.memory)
     }
+}
+
+/// Starts the threads of a run. `memory` limits the memory for intermediate results, in bytes.
+pub(super) fn runner(threads: Option<usize>, memory: Option<u64>) -> Result<Runner> {
+    let mut options = RunnerOptions::default().with_threads(threads);
+    if let Some(memory) = memory {
+        options = options.with_memory(memory);
+    }
+    Ok(Runner::new(options)?)
 }
 
 /// Generates the methods for the options of verbs that run models over a text. The builder has a
@@ -388,7 +393,6 @@ pub(crate) fn probe_with(
 ) -> Result<Probe> {
     let program = program_with_note(model, catalogue, None, call)?;
     let located = |error: ggmill_run::Error| within(error.into(), model);
-    let options = RunnerOptions::default().with_threads(call.threads);
-    let runner = Runner::new(options).map_err(located)?;
+    let runner = runner(call.threads, None).map_err(|error| within(error, model))?;
     ggmill_run::probe(&runner, &program, recorded).map_err(located)
 }

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use ggmill_arch::{Catalogue, graph::Output};
 use ggmill_pipeline::{Plan, PlannedFile};
-use ggmill_run::{Difference, Options as RunnerOptions, Probe, RecordedLogits, Runner};
+use ggmill_run::{Difference, Probe, RecordedLogits};
 use ggmill_tokenizer::EncodeOptions;
 
 use super::checkpoint::open_checkpoint;
-use super::running::{probe_with, program_with_note, within};
+use super::running::{probe_with, program_with_note, runner, within};
 use crate::progress::Call;
 use crate::{Model, OpenOptions, Result};
 
@@ -173,14 +173,11 @@ impl Original<'_> {
             let library = reason.map(|reason| Library::NotCompared(reason.to_owned()));
             return Ok(Verification { probe, unquantized: None, library });
         };
-        let runner = Runner::new(RunnerOptions::default().with_threads(call.threads))
-            .map_err(|error| within(error.into(), model))?;
+        let runner = runner(call.threads, None).map_err(|error| within(error, model))?;
         let ids = text_tokens(model);
         let tokens = ids.clone().unwrap_or_else(|| Probe::tokens_of(&program));
 
-        let checkpoint = open_checkpoint(&self.path, false, &self.open)?;
-        let exact = PlannedFile::new(plan.clone(), Box::new(checkpoint)).into_model()?;
-        let exact = Model::at(exact, &self.path);
+        let exact = planned_model(plan.clone(), &self.path, &self.open)?;
         let exact_program = program_with_note(&exact, &self.catalogue, None, call)?;
         let ours = RecordedLogits::of_run(&runner, &exact_program, &tokens)
             .map_err(|error| within(error.into(), &exact))?;
@@ -209,6 +206,13 @@ impl Original<'_> {
         };
         Ok(Verification { probe, unquantized, library: Some(library) })
     }
+}
+
+/// Returns the model that a plan of a checkpoint describes, without writing it: each read converts.
+pub(super) fn planned_model(plan: Plan, path: &Path, open: &OpenOptions) -> Result<Model> {
+    let checkpoint = open_checkpoint(path, false, open)?;
+    let model = PlannedFile::new(plan, Box::new(checkpoint)).into_model()?;
+    Ok(Model::at(model, path))
 }
 
 /// Returns the tokens of the text; `None` for a model that cannot encode it.

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use ggmill::{Hint, Model, Quantize};
 use ggmill_quantize::{Goal, Target};
 
-use self::options::{CalibrateArgs, MeasureArgs};
-pub(crate) use self::options::{TypeArgs, with_types};
+use self::options::MeasureArgs;
+pub(crate) use self::options::{CalibrateArgs, TypeArgs, with_types};
 use self::positionals::{Positionals, number_of_threads, similar_types};
 use self::report::{Report, compare};
 use crate::console::Console;
@@ -69,7 +69,7 @@ pub(crate) struct Args {
         value_name = "TYPE,TYPE,…",
         value_delimiter = ',',
         value_parser = target,
-        conflicts_with_all = ["target", "target_size", "target_bpw", "plan", "report", "force"]
+        conflicts_with_all = ["target", "target_size", "target_bpw", "plan", "report", "force", "calibration"]
     )]
     compare: Vec<Target>,
     /// Number of threads [default: one per core]
@@ -101,7 +101,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     report: Option<PathBuf>,
     /// Remove layers, and renumber the others
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',', value_parser = layer)]
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', value_parser = layer, conflicts_with = "calibration")]
     prune_layers: Vec<u64>,
     /// Allow requantizing tensors that are already quantized, which loses quality
     #[arg(long)]

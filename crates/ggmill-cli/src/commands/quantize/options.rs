@@ -1,5 +1,5 @@
-//! Groups of options of `ggmill quantize`: tensor types, which `ggmill convert` has too, and measured
-//! sensitivities.
+//! Groups of options of `ggmill quantize`: tensor types and calibrated rounding, which `ggmill convert` has
+//! too, and measured sensitivities.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -128,7 +128,7 @@ impl TypeArgs {
     }
 }
 
-/// The options for calibrated rounding.
+/// The options for calibrated rounding, shared by `quantize` and `convert`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CalibrateArgs {
     /// Round matrices by what they compute on this text instead of weight by weight: less is lost at the
@@ -137,7 +137,6 @@ pub(crate) struct CalibrateArgs {
         long,
         value_name = "TEXT",
         group = "calibration",
-        conflicts_with_all = ["compare", "prune_layers"],
         help_heading = "Calibrated rounding"
     )]
     calibrate: Option<PathBuf>,
@@ -146,7 +145,6 @@ pub(crate) struct CalibrateArgs {
         long,
         value_name = "FILE",
         group = "calibration",
-        conflicts_with_all = ["compare", "prune_layers"],
         help_heading = "Calibrated rounding"
     )]
     calibrate_tokens: Option<PathBuf>,
