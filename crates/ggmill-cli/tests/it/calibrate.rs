@@ -52,6 +52,37 @@ fn only_the_contents_of_blocks_differ() {
 }
 
 #[test]
+fn a_conversion_in_one_pass_has_the_same_tensors() {
+    let directory = directory();
+    let calibrated = ["--calibrate-tokens", "ids.json", "--calibrate-ctx", "32"];
+    assert_eq!(quantize(&directory, "two.gguf", &calibrated).code, 0);
+    let mut convert = command(directory.path());
+    convert.arg("convert").arg(real("tinystories260K"));
+    convert.args(["-o", "one.gguf", "--type", "Q4_0", "--pure"]).args(calibrated);
+    let found = outcome(&mut convert);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    assert!(found.stderr.contains("on text that was not used for the choice"), "{}", found.stderr);
+    let [one, two] = ["one.gguf", "two.gguf"].map(|name| {
+        let file = std::fs::read(directory.path().join(name)).unwrap();
+        let header = Header::parse(&file).unwrap();
+        let tensors = header.tensors().into_iter().map(|tensor| {
+            let start = usize::try_from(tensor.offset()).unwrap();
+            let end = start + usize::try_from(tensor.size().unwrap()).unwrap();
+            (tensor.name().to_string(), file[start..end].to_vec())
+        });
+        tensors.collect::<Vec<_>>()
+    });
+    assert_eq!(one, two);
+    // There is nothing to round in a file that is not quantized.
+    let mut convert = command(directory.path());
+    convert.arg("convert").arg(real("tinystories260K"));
+    convert.args(["-o", "plain.gguf", "--type", "F16"]).args(calibrated);
+    let found = outcome(&mut convert);
+    assert_eq!(found.code, 2);
+    assert!(found.stderr.contains("they have no effect on F16"), "{}", found.stderr);
+}
+
+#[test]
 fn bad_requests_are_refused() {
     let directory = directory();
     for (more, message) in [

@@ -44,7 +44,7 @@ pub(super) fn start(
         model: model.clone(),
         catalogue,
         runner: runner(threads, memory)?,
-        dataset: None,
+        dataset: Some(text.name().unwrap_or_default()),
         fitted: chunks.clone().part(0, Some(fitted))?,
         held_out: chunks.clone().part(fitted, None)?,
     };

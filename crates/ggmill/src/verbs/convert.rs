@@ -592,7 +592,8 @@ impl<'a> Convert<'a> {
         }
         let mut refusal = None;
         if let Some(target) = target {
-            (recipe, refusal) = self.quantized(&recipe, &checkpoint, target)?;
+            let test = rounding.as_ref().map(|(_, test)| test);
+            (recipe, refusal) = self.quantized(&recipe, &checkpoint, target, test)?;
         }
         let has_vocabulary = !lacks_vocabulary(&recipe);
         let name = match &destination {
@@ -632,6 +633,7 @@ impl<'a> Convert<'a> {
         recipe: &Recipe,
         checkpoint: &CheckpointDirectory,
         target: Target,
+        test: Option<&Measuring>,
     ) -> Result<(Recipe, Option<Error>)> {
         let mut options = QuantizeOptions::new(target);
         let name = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
@@ -647,7 +649,8 @@ impl<'a> Convert<'a> {
             note_choice(&fit, goal, &mut self.call);
             options.types = Some(fit.types);
         }
-        with_refusal(&mut options, |options| quantize_recipe(recipe, options))
+        let quantized = |options: &QuantizeOptions| quantize_recipe(recipe, options);
+        with_refusal(&mut options, test, &mut self.call, quantized)
     }
 
     fn plan_adapter(mut self, out: &Path) -> Result<ConvertPlan<'a>> {

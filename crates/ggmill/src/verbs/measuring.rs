@@ -38,7 +38,7 @@ impl Measuring {
         find_program(&self.model, &self.catalogue, None)
     }
 
-    /// Measures the importance matrix, unless there is one or none is wanted.
+    /// Measures the importance matrix, unless none is to be measured.
     pub(super) fn importance(&self, call: &mut Call<'_>) -> Result<Option<Importance>> {
         let Some(dataset) = &self.dataset else { return Ok(None) };
         let (program, texts) = (self.program()?, self.fitted.texts());

@@ -281,7 +281,8 @@ impl<'a> Quantize<'a> {
                 None => Ok(vec![whole()?]),
             }
         };
-        let (mut recipes, refusal) = with_refusal(&mut options, recipes)?;
+        let test = rounding.as_ref().map(|(_, test)| test);
+        let (mut recipes, refusal) = with_refusal(&mut options, test, &mut call, recipes)?;
         let source = match rounding.filter(|_| refusal.is_none()) {
             Some((text, test)) => {
                 let source = round(&mut recipes, checkpoint, &text, &test, &mut call)?;
@@ -401,14 +402,25 @@ impl<'a> Quantize<'a> {
     }
 }
 
-/// Creates recipes. If that fails for a reason that only prevents writing, such as a missing importance
-/// matrix, returns the recipes of a dry run, and the error.
+/// Creates recipes. If that needs an importance matrix, `test` measures one. If it fails for a reason that
+/// only prevents writing, such as a missing importance matrix, returns the recipes of a dry run, and the
+/// error.
 pub(super) fn with_refusal<R>(
     options: &mut QuantizeOptions,
+    test: Option<&Measuring>,
+    call: &mut Call<'_>,
     recipes: impl Fn(&QuantizeOptions) -> ggmill_pipeline::Result<R>,
 ) -> Result<(R, Option<Error>)> {
     options.dry_run = false;
-    match recipes(options) {
+    let mut found = recipes(options);
+    if let Some(test) = test
+        && found.as_ref().is_err_and(|error| error.kind() == ErrorKind::Importance)
+        && options.importance.is_none()
+    {
+        options.importance = test.importance(call)?;
+        found = recipes(options);
+    }
+    match found {
         Ok(recipes) => Ok((recipes, None)),
         Err(refusal) => {
             options.dry_run = true;
