@@ -86,6 +86,26 @@ def test_quantize(llama: Path, tmp_path: Path) -> None:
     assert ggmill.hash(llama).model
 
 
+def test_calibrated_rounding_changes_only_the_contents_of_blocks(llama: Path, tmp_path: Path) -> None:
+    tokens = [number * 37 % 509 + 3 for number in range(128)]
+    plain = ggmill.quantize(llama, tmp_path / "plain.gguf", "Q4_0", pure=True)
+    found = ggmill.quantize(
+        llama,
+        tmp_path / "calibrated.gguf",
+        "Q4_0",
+        pure=True,
+        calibrate=tokens,
+        calibrate_context=32,
+    )
+    assert found.nbytes == plain.nbytes
+    before, after = (Path(plan.path).read_bytes() for plan in (plain, found))
+    assert before != after
+    types = [{t.name: t.type for t in ggmill.open(plan.path).tensors.values()} for plan in (plain, found)]
+    assert types[0] == types[1]
+    with pytest.raises(ggmill.GgmillError, match="expected at least 1024"):
+        ggmill.quantize(llama, tmp_path / "x.gguf", "Q4_0", calibrate="A short text.")
+
+
 def test_output_does_not_depend_on_the_number_of_threads(llama: Path, tmp_path: Path) -> None:
     files = [
         Path(ggmill.quantize(llama, tmp_path / f"{n}.gguf", "Q5_0", threads=n).path).read_bytes()

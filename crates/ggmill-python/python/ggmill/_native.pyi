@@ -33,6 +33,10 @@ class Types(TypedDict):
     token_embedding_type: str | None
     tensor_types: list[tuple[str, str]]
     prune_layers: list[int]
+    calibrate_text: str | None
+    calibrate_tokens: list[int] | None
+    calibrate_context: int
+    calibrate_memory: int
     target_size: int | None
     target_bpw: float | None
     type_plan: str | None

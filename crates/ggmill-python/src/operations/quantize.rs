@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill::pipeline::{Checkpoint, Plan, Progress, RunOptions, run_range};
 use ggmill::quantize::TensorType;
-use ggmill::{Convert, Model, Planned, Quantize};
+use ggmill::{Convert, Model, Planned, Quantize, RunText};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -29,6 +29,10 @@ pub(crate) struct Types {
     target_bpw: Option<f64>,
     /// The JSON document of a plan, whose tensor types are used.
     type_plan: Option<String>,
+    calibrate_text: Option<String>,
+    calibrate_tokens: Option<Vec<u32>>,
+    calibrate_context: usize,
+    calibrate_memory: u64,
 }
 
 impl Types {
@@ -37,6 +41,13 @@ impl Types {
             Ok(format!("{pattern}={name}").parse::<TensorType>()?)
         };
         self.tensor_types.iter().map(rule).collect()
+    }
+
+    /// Returns the text for calibrated rounding.
+    fn calibration(&self) -> Option<RunText> {
+        let text = self.calibrate_text.as_ref().map(RunText::text);
+        let text = text.or_else(|| self.calibrate_tokens.clone().map(RunText::tokens))?;
+        Some(text.context(self.calibrate_context))
     }
 
     /// Returns the type to quantize to, which is not given if types are chosen otherwise.
@@ -75,6 +86,9 @@ macro_rules! with_types {
         }
         if let Some(json) = &types.type_plan {
             builder = builder.type_plan_json(json)?;
+        }
+        if let Some(text) = types.calibration() {
+            builder = builder.calibrate(text, Some(types.calibrate_memory));
         }
         builder
     }};
