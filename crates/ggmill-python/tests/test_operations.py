@@ -102,7 +102,7 @@ def test_calibrated_rounding_changes_only_the_contents_of_blocks(llama: Path, tm
     assert before != after
     types = [{t.name: t.type for t in ggmill.open(plan.path).tensors.values()} for plan in (plain, found)]
     assert types[0] == types[1]
-    with pytest.raises(ggmill.GgmillError, match="expected at least 1024"):
+    with pytest.raises(ggmill.Error, match="expected at least 1024"):
         ggmill.quantize(llama, tmp_path / "x.gguf", "Q4_0", calibrate="A short text.")
 
 

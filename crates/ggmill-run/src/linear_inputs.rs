@@ -168,7 +168,8 @@ fn inputs_of<'r>(
     weight: usize,
 ) -> Result<LinearInputs<'r>> {
     let node = &program.graph().nodes()[number];
-    let (original_inputs, replaced_inputs) = (original.numbers(node, 0)?, replaced.numbers(node, 0)?);
+    let (original_inputs, replaced_inputs) =
+        (original.numbers(node, 0)?, replaced.numbers(node, 0)?);
     let choices = match node.operation {
         Operation::ExpertLinear { .. } => Some(replaced.indices(node, 1)?),
         Operation::HeadLinear { .. } => {

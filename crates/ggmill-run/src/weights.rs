@@ -263,8 +263,7 @@ impl<'m> Program<'m> {
         let layout = encoded.ggml_type.layout();
         let expected = layout.and_then(|layout| layout.bytes_for(elements));
         if expected != Some(encoded.blocks.len() as u64) {
-            let (name, found, ggml_type) =
-                (&weight.name, encoded.blocks.len(), encoded.ggml_type);
+            let (name, found, ggml_type) = (&weight.name, encoded.blocks.len(), encoded.ggml_type);
             let message = format!("tensor {name:?}: {found} bytes are not its size in {ggml_type}");
             return Err(Error::new(ErrorKind::Tensor, message));
         }

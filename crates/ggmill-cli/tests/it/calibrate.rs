@@ -52,6 +52,31 @@ fn only_the_contents_of_blocks_differ() {
 }
 
 #[test]
+fn the_report_has_the_errors_of_results() {
+    let directory = directory();
+    let calibrated = ["--calibrate-tokens", "ids.json", "--calibrate-ctx", "32", "--report"];
+    for (name, found) in [
+        ("report.txt", "results: the error of what a matrix computes on text that was not used"),
+        ("report.html", "<th class=\"more\">results"),
+        ("report.json", "\"plain_results\":"),
+    ] {
+        assert_eq!(quantize(&directory, "out.gguf", &[&calibrated[..], &[name]].concat()).code, 0);
+        let report = std::fs::read_to_string(directory.path().join(name)).unwrap();
+        assert!(report.contains(found), "{report}");
+    }
+    let report = std::fs::read(directory.path().join("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+    let rounded =
+        report["tensors"].as_array().unwrap().iter().filter(|row| row["results"].is_f64());
+    let mut tensors = 0;
+    for row in rounded {
+        tensors += 1;
+        assert!(row["results"].as_f64() <= row["plain_results"].as_f64(), "{row}");
+    }
+    assert_eq!(tensors, 31);
+}
+
+#[test]
 fn a_conversion_in_one_pass_has_the_same_tensors() {
     let directory = directory();
     let calibrated = ["--calibrate-tokens", "ids.json", "--calibrate-ctx", "32"];

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use ggmill_core::{GgmlType, RawStr};
 use ggmill_text::html::{COLOURS, Escaped, write_head};
 
-use super::text::{human_summary, percent, scientific};
+use super::text::{human_summary, percent, results, scientific};
 use super::{LossReport, Row};
 use crate::human::{self, counted, grouped};
 
@@ -58,10 +58,15 @@ pub fn write(out: &mut dyn Write, report: &LossReport<'_>) -> io::Result<()> {
     table(out, report, &colour)?;
     writeln!(
         out,
-        "<p>Errors are the square roots of noise-to-signal ratios{}.</p>\n</html>",
-        if report.is_weighted() { ", weighted by importance where available" } else { "" }
+        "<p>Errors are the square roots of noise-to-signal ratios{}.{}</p>\n</html>",
+        if report.is_weighted() { ", weighted by importance where available" } else { "" },
+        if report.has_results() { RESULTS } else { "" }
     )
 }
+
+/// What the column of results has.
+const RESULTS: &str = " Results: the error of what a matrix computes on text that was not used, rounded weight \
+                       by weight and as written.";
 
 /// Writes the sources of the figures: the quantized file, the importance matrix and the program.
 fn provenance(out: &mut dyn Write, report: &LossReport<'_>) -> io::Result<()> {
@@ -200,8 +205,9 @@ fn table(
     write!(out, "<th class=\"more\">was<th>is<th class=\"more\">bits<th class=\"more\">RMSE")?;
     writeln!(
         out,
-        "{}<th>error<th>share of loss<th></tr></thead>\n<tbody>",
-        if weighted { "<th class=\"more\">weighted RMSE" } else { "" }
+        "{}<th>error<th>share of loss{}<th></tr></thead>\n<tbody>",
+        if weighted { "<th class=\"more\">weighted RMSE" } else { "" },
+        if report.has_results() { "<th class=\"more\">results" } else { "" }
     )?;
     let largest = report.largest_error();
     for row in report.rows() {
@@ -226,6 +232,9 @@ fn table(
         }
         let part = if largest > 0.0 { row.error() / largest * 100.0 } else { 0.0 };
         write!(out, "<td>{}<td>{}", percent(row.error()), percent(report.share(row)))?;
+        if report.has_results() {
+            write!(out, "<td class=\"more\">{}", results(row))?;
+        }
         let bar =
             format_args!("<rect width=\"{part:.1}\" height=\"10\" fill=\"{}\"/>", colour(row.to))
                 .to_string();

@@ -58,6 +58,10 @@ impl Serialize for Tensor<'_> {
         object.serialize_entry("weighted_rmse", &row.weighted_rmse)?;
         object.serialize_entry("relative", &row.relative)?;
         object.serialize_entry("share", &report.share(row))?;
+        if let Some([plain, written]) = row.results {
+            object.serialize_entry("plain_results", &plain)?;
+            object.serialize_entry("results", &written)?;
+        }
         object.end()
     }
 }

@@ -30,6 +30,9 @@ pub struct Row<'a> {
     /// The noise-to-signal ratio: the sum of squared errors over the sum of squares, weighted if there are
     /// importance weights.
     pub relative: f64,
+    /// The noise-to-signal ratio of the results of a matrix that was rounded on a text: if it were rounded
+    /// weight by weight, and as it is.
+    pub results: Option<[f64; 2]>,
 }
 
 /// The loss of a whole model.
@@ -98,6 +101,11 @@ impl<'a> LossReport<'a> {
     /// Returns `true` if any error is weighted by importance.
     pub fn is_weighted(&self) -> bool {
         self.rows.iter().any(|row| row.weighted_rmse.is_some())
+    }
+
+    /// Returns `true` if a matrix was rounded on a text.
+    pub fn has_results(&self) -> bool {
+        self.rows.iter().any(|row| row.results.is_some())
     }
 
     /// Returns the share of a tensor in the total loss, from 0 to 1.

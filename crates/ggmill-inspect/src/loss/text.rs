@@ -16,9 +16,10 @@ const BAR: usize = 20;
 /// Writes a table of all tensors and the totals. Uses the options `width` and `styled`.
 pub fn write(out: &mut dyn Write, report: &LossReport<'_>, options: &Options) -> io::Result<()> {
     let Styles { title, faint, type_name, bar, .. } = Styles::new(options.styled);
-    let rows: Vec<[String; 6]> = report.rows().iter().map(|row| cells(row, report)).collect();
+    let rows: Vec<[String; 7]> = report.rows().iter().map(|row| cells(row, report)).collect();
     let weighted = if report.is_weighted() { "weighted" } else { "" };
-    let heads = ["tensor", "type", "bits", "rmse", weighted, "error"];
+    let of_text = if report.has_results() { "results" } else { "" };
+    let heads = ["tensor", "type", "bits", "rmse", weighted, "error", of_text];
     let column = |number: usize| {
         rows.iter().map(|row| width(&row[number])).chain([heads[number].len()]).max().unwrap_or(0)
     };
@@ -26,7 +27,7 @@ pub fn write(out: &mut dyn Write, report: &LossReport<'_>, options: &Options) ->
     let room =
         options.width.map_or(MAX_NAME_LEN, |width| width.saturating_sub(others + BAR + 2).max(16));
     let name_width = column(0).min(room);
-    let line = |out: &mut dyn Write, cells: &[String; 6], share: Option<f64>| -> io::Result<()> {
+    let line = |out: &mut dyn Write, cells: &[String; 7], share: Option<f64>| -> io::Result<()> {
         let name = cut_middle(cells[0].clone(), name_width);
         write!(
             out,
@@ -60,7 +61,15 @@ pub fn write(out: &mut dyn Write, report: &LossReport<'_>, options: &Options) ->
         human::count(weights.into()),
         human::bytes(size.into()),
         if report.is_weighted() { ", weighted by importance where available" } else { "" }
-    )
+    )?;
+    if report.has_results() {
+        writeln!(
+            out,
+            "{faint}results: the error of what a matrix computes on text that was not used, rounded weight by \
+             weight → as written{faint:#}"
+        )?;
+    }
+    Ok(())
 }
 
 /// Returns a summary: `4.53 bits per weight, error 3.12%`.
@@ -72,12 +81,13 @@ pub(super) fn human_summary(report: &LossReport<'_>) -> String {
     )
 }
 
-fn cells(row: &Row<'_>, report: &LossReport<'_>) -> [String; 6] {
+fn cells(row: &Row<'_>, report: &LossReport<'_>) -> [String; 7] {
     let weighted = match row.weighted_rmse {
         _ if !report.is_weighted() => String::new(),
         Some(error) => scientific(error),
         None => "–".to_owned(),
     };
+    let results = if report.has_results() { results(row) } else { String::new() };
     let types = if row.from == row.to {
         row.to.to_string()
     } else {
@@ -90,7 +100,18 @@ fn cells(row: &Row<'_>, report: &LossReport<'_>) -> [String; 6] {
         scientific(row.rmse),
         weighted,
         percent(row.error()),
+        results,
     ]
+}
+
+/// Formats the errors of the results of a matrix: `9.120% → 6.331%`, or a dash.
+pub(super) fn results(row: &Row<'_>) -> String {
+    match row.results {
+        Some([plain, written]) => {
+            format!("{} → {}", percent(plain.sqrt()), percent(written.sqrt()))
+        }
+        None => "–".to_owned(),
+    }
 }
 
 /// Formats an error: `7.059e-3`, or `0`.

@@ -118,14 +118,21 @@ impl Rounding {
         if let Some(of_residuals) = of_residuals {
             let height = weights.len() / n;
             let mut products: Vec<f64> = zeroed(weights.len())?;
-            add_products([&of_residuals, inputs.rounded], [height, n], false, &mut products, workers)?;
+            add_products(
+                [&of_residuals, inputs.rounded],
+                [height, n],
+                false,
+                &mut products,
+                workers,
+            )?;
             for (wanted, product) in wanted.iter_mut().zip(&products) {
                 *wanted += *product as f32;
             }
         }
         // The product with the inverse of the shrunk Hessian, whose factors are at hand.
         let upper = self.upper();
-        let change = product(&product(&wanted, upper, n, workers)?, &transpose(upper, n)?, n, workers)?;
+        let change =
+            product(&product(&wanted, upper, n, workers)?, &transpose(upper, n)?, n, workers)?;
         for (aim, change) in aim.iter_mut().zip(&change) {
             *aim += SHARE * INVERSE_SCALE * change;
         }
@@ -213,7 +220,8 @@ mod tests {
         let streams = numbers(TOKENS * ROWS, 3);
         // The deviation of the residual stream depends on the inputs too.
         let mut rounded_streams = streams.clone();
-        let pairs = rounded_streams.chunks_exact_mut(ROWS).zip(rounded_inputs.chunks_exact(COLUMNS));
+        let pairs =
+            rounded_streams.chunks_exact_mut(ROWS).zip(rounded_inputs.chunks_exact(COLUMNS));
         for (stream, inputs) in pairs {
             stream.iter_mut().zip(inputs).for_each(|(value, input)| *value += 0.3 * input);
         }
@@ -256,8 +264,12 @@ mod tests {
         let rounded = rounded(&original, COLUMNS);
         let found = [1, 2, 5].map(|threads| {
             let workers = RunOptions::with_threads(threads).workers().unwrap();
-            let inputs =
-                Inputs { columns: COLUMNS, original: &original, rounded: &rounded, residuals: None };
+            let inputs = Inputs {
+                columns: COLUMNS,
+                original: &original,
+                rounded: &rounded,
+                residuals: None,
+            };
             let rounding = rounding(&rounded, &workers);
             let aim = rounding.aim(&weights, &inputs, &workers).unwrap();
             let blocks = rounding.plain(GgmlType::Q4_0, &aim, &workers).unwrap();

@@ -62,7 +62,9 @@ pub(super) fn add_products(
     for (left, right) in inputs {
         let count = right.len() / width;
         let left = transposed(left, height)?;
-        panels.pack_transposed(&Rows::new(right, count, width, width).map_err(of_quant)?).map_err(of_quant)?;
+        panels
+            .pack_transposed(&Rows::new(right, count, width, width).map_err(of_quant)?)
+            .map_err(of_quant)?;
         let tasks: Vec<usize> = (0..height).step_by(ROWS_PER_TASK).collect();
         let products = workers.map(&tasks, |&first| {
             let rows = ROWS_PER_TASK.min(height - first);

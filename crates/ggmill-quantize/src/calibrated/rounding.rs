@@ -62,12 +62,7 @@ impl Rounding {
     }
 
     /// Encodes a matrix weight by weight, with the diagonal of the Hessian as importance.
-    pub fn plain(
-        &self,
-        ggml_type: GgmlType,
-        values: &[f32],
-        workers: &Workers,
-    ) -> Result<Vec<u8>> {
+    pub fn plain(&self, ggml_type: GgmlType, values: &[f32], workers: &Workers) -> Result<Vec<u8>> {
         let n = self.factor.columns;
         let encoder = codec(ggml_type).map_err(of_quant)?;
         let size = ggml_type.layout().and_then(|layout| layout.bytes_for(n as u64)).unwrap_or(0);

@@ -58,7 +58,9 @@ fn seen(file: &[u8], case: &Case, replaced: Option<(&str, GgmlType)>) -> Seen {
             assert_eq!(inputs.of_matrix(0, 0..3), found.1);
         } else {
             let rows = |texts: core::ops::Range<usize>| -> usize {
-                (0..inputs.matrices()).map(|expert| inputs.of_matrix(expert, texts.clone()).len()).sum()
+                (0..inputs.matrices())
+                    .map(|expert| inputs.of_matrix(expert, texts.clone()).len())
+                    .sum()
             };
             assert_eq!(rows(0..1) + rows(1..3), rows(0..3));
             assert!(rows(0..3) >= found.1.len());
@@ -90,7 +92,11 @@ fn later_inputs_are_those_of_a_file_with_the_replacement() {
         assert!(plain.len() > 8 && plain.contains_key(tensor), "{name}: {:?}", plain.keys());
         let mut changed = 0;
         for (key, (original, replaced, matrices)) in &found {
-            assert_eq!(plain[key], (original.clone(), original.clone(), *matrices), "{name}: {key}");
+            assert_eq!(
+                plain[key],
+                (original.clone(), original.clone(), *matrices),
+                "{name}: {key}"
+            );
             assert_eq!(other[key].0, *replaced, "{name}: {key}");
             changed += usize::from(original != replaced);
         }

@@ -28,7 +28,6 @@ pub(super) struct Calibrated {
     fitted: usize,
 }
 
-
 /// Reads a text, and divides it into chunks: the last eighth, at least one, tests the result. A text has at
 /// least two chunks. `memory` limits the memory for intermediate results, in bytes.
 pub(super) fn start(
@@ -51,6 +50,23 @@ pub(super) fn start(
     Ok((Calibrated { chunks, fitted }, test))
 }
 
+/// A tensor that was rounded by what it computes on a text. Errors are sums of squares of the errors of
+/// results on text that was not used, relative to those of the results; of experts, the mean.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RoundedTensor {
+    /// The name of the tensor.
+    pub name: String,
+    /// The error as written.
+    pub error: f64,
+    /// The error if the tensor were rounded weight by weight.
+    pub plain_error: f64,
+    /// The number of matrices: 1, or one for each expert or head.
+    pub matrices: usize,
+    /// The number of matrices that are rounded weight by weight, because that has the smaller error.
+    pub plain_matrices: usize,
+}
+
 /// A tensor that can be rounded.
 struct Planned {
     ggml_type: GgmlType,
@@ -68,17 +84,14 @@ struct Candidate {
 #[derive(Default)]
 struct Rounded {
     source: MemorySource,
-    /// The number of each tensor in the source, and its blocks.
-    found: HashMap<String, (usize, Replacement)>,
-    /// The mean errors of all tensors: as they are, and rounded weight by weight.
-    error: f64,
-    plain_error: f64,
-    /// The number of matrices that are rounded weight by weight because that has the smaller error.
-    plain: usize,
+    /// The blocks of each tensor, and its number in the source.
+    blocks: HashMap<String, (usize, Replacement)>,
+    tensors: Vec<RoundedTensor>,
 }
 
 /// Rounds the tensors of recipes, whose source is `source`, on a text. `test` has the model without
-/// quantization. Replaces the expressions of the tensors, and returns the source of the recipes.
+/// quantization. Replaces the expressions of the tensors, and returns the source of the recipes, and the
+/// tensors.
 ///
 /// Fails if no tensor can be rounded so, if the model has no computation graph, if its inputs are not
 /// finite, or if the work needs more memory than the runner allows.
@@ -88,7 +101,7 @@ pub(super) fn round(
     text: &Calibrated,
     test: &Measuring,
     call: &mut Call<'_>,
-) -> Result<Source> {
+) -> Result<(Source, Vec<RoundedTensor>)> {
     let (model, runner) = (&test.model, &test.runner);
     let program = program_with_note(model, &test.catalogue, None, call)?;
     let mut planned = HashMap::new();
@@ -116,10 +129,10 @@ pub(super) fn round(
     let visit = |inputs: &LinearInputs<'_>| {
         let name = inputs.name();
         let Some(Planned { ggml_type, shape }) = planned.get(name) else { return Ok(None) };
-        if let Some((_, replacement)) = rounded.found.get(name) {
+        if let Some((_, replacement)) = rounded.blocks.get(name) {
             return Ok(Some(replacement.clone()));
         }
-        call.report(Stage::Rounding, rounded.found.len(), planned.len(), name)?;
+        call.report(Stage::Rounding, rounded.tensors.len(), planned.len(), name)?;
         let weights = inputs.weights()?;
         let found = if inputs.matrices() == 1 {
             let all = Inputs {
@@ -144,18 +157,25 @@ pub(super) fn round(
             of_experts(inputs, text, *ggml_type, &weights, &workers)?
         };
         let Some(found) = found else { return Ok(None) };
-        let share = 1.0 / found.len() as f64;
-        let mut blocks = Vec::new();
+        let (mut blocks, matrices) = (Vec::new(), found.len());
+        let mut tensor = RoundedTensor {
+            name: name.to_owned(),
+            error: 0.0,
+            plain_error: 0.0,
+            matrices,
+            plain_matrices: 0,
+        };
         for found in found {
             blocks.extend(found.blocks);
-            rounded.error += share * found.error;
-            rounded.plain_error += share * found.plain_error;
-            rounded.plain += usize::from(found.error >= found.plain_error);
+            tensor.error += found.error / matrices as f64;
+            tensor.plain_error += found.plain_error / matrices as f64;
+            tensor.plain_matrices += usize::from(found.error >= found.plain_error);
         }
+        rounded.tensors.push(tensor);
         let blocks: Arc<[u8]> = blocks.into();
         let number = rounded.source.add(name, *ggml_type, *shape, Arc::clone(&blocks))?;
         let replacement = Replacement::new(*ggml_type, blocks);
-        rounded.found.insert(name.to_owned(), (number, replacement.clone()));
+        rounded.blocks.insert(name.to_owned(), (number, replacement.clone()));
         Ok(Some(replacement))
     };
     let reserved = memory(planned.values());
@@ -167,20 +187,22 @@ pub(super) fn round(
     let first = joined.add_shared(Arc::new(rounded.source));
     for tensor in recipes.iter_mut().flat_map(|recipe| &mut recipe.tensors) {
         let name = String::from_utf8_lossy(&tensor.name).into_owned();
-        if let Some((number, _)) = rounded.found.get(&name) {
+        if let Some((number, _)) = rounded.blocks.get(&name) {
             tensor.expression = Expression::stored(&joined, first + number)?;
         } else if planned.contains_key(&name) {
             others.push(name);
         }
     }
+    let sum = |of: fn(&RoundedTensor) -> f64| rounded.tensors.iter().map(of).sum::<f64>();
+    let (error, plain_error) = (sum(|tensor| tensor.error), sum(|tensor| tensor.plain_error));
     call.note(Note::Rounding {
-        tensors: rounded.found.len(),
+        tensors: rounded.tensors.len(),
         // Tensors without an error, and no tensors, are as good as rounded weight by weight.
-        error: if rounded.plain_error > 0.0 { rounded.error / rounded.plain_error } else { 1.0 },
-        plain: rounded.plain,
+        error: if plain_error > 0.0 { error / plain_error } else { 1.0 },
+        plain: rounded.tensors.iter().map(|tensor| tensor.plain_matrices).sum(),
         others,
     });
-    Ok(Box::new(joined))
+    Ok((Box::new(joined), rounded.tensors))
 }
 
 /// Rounds a matrix on the first inputs, and compares it with rounding weight by weight on the second ones.
@@ -226,8 +248,8 @@ fn of_experts(
     for (number, weights) in matrices.enumerate() {
         let mut hessian = Hessian::new(columns)?;
         let chunks = text.chunks.texts().len();
-        let [fit, test] = [0..text.fitted, text.fitted..chunks]
-            .map(|texts| inputs.of_matrix(number, texts));
+        let [fit, test] =
+            [0..text.fitted, text.fitted..chunks].map(|texts| inputs.of_matrix(number, texts));
         hessian.add(&fit, workers)?;
         hessian.blend(&of_all, columns / BLENDED_SHARE);
         let rounding = Rounding::new(&hessian, workers)?;

@@ -17,10 +17,10 @@ use ggmill_quantize::{Goal, QuantizeOptions, Target, TypePlan, fit_recipe, quant
 use ggmill_run::RecordedLogits;
 
 use super::RunText;
+use super::calibrate::{self, round};
 use super::checkpoint::{
     name_in_cache, open_checkpoint, open_target, target_vocabulary, unknown_class,
 };
-use super::calibrate::{self, round};
 use super::measuring::Measuring;
 use super::quantize::{note_choice, too_small, with_refusal};
 use super::restore::{architecture_of, located};
@@ -607,7 +607,8 @@ impl<'a> Convert<'a> {
         let mut test = None;
         let source = match rounding.filter(|_| refusal.is_none()) {
             Some((text, rounding)) => {
-                let source = round(&mut recipes, checkpoint, &text, &rounding, &mut self.call)?;
+                let (source, _) =
+                    round(&mut recipes, checkpoint, &text, &rounding, &mut self.call)?;
                 test = Some(rounding);
                 source
             }

@@ -4,11 +4,11 @@ use std::fmt;
 use std::path::Path;
 
 use ggmill_arch::Catalogue;
-use ggmill_quantize::{
-    ImatrixRun, Importance, ImportanceFilter, Sensitivities, ToMeasure,
-};
 use ggmill_pipeline::Sensitivity;
-use ggmill_run::{Chunks, Matrices, Program, Runner, Trial, TrialOutcome, activations, measure, trials};
+use ggmill_quantize::{ImatrixRun, Importance, ImportanceFilter, Sensitivities, ToMeasure};
+use ggmill_run::{
+    Chunks, Matrices, Program, Runner, Trial, TrialOutcome, activations, measure, trials,
+};
 
 use super::running::{find_program, imatrix_of, located, note_unused_experts, program_with_note};
 use crate::progress::{Call, Stage};
@@ -53,7 +53,11 @@ impl Measuring {
     }
 
     /// Measures the sensitivities of the tensors whose types are chosen.
-    pub(super) fn sensitivities(&self, tensors: Vec<ToMeasure>, call: &mut Call<'_>) -> Result<Sensitivities> {
+    pub(super) fn sensitivities(
+        &self,
+        tensors: Vec<ToMeasure>,
+        call: &mut Call<'_>,
+    ) -> Result<Sensitivities> {
         let trial = |tensor: &ToMeasure| {
             let name = String::from_utf8_lossy(&tensor.name);
             Trial::new(name, tensor.ggml_type).with_importance(tensor.importance.clone())
@@ -87,7 +91,12 @@ impl Measuring {
     }
 
     /// Measures the written model on the held-out text.
-    pub(super) fn test(&self, path: &Path, predicted: Option<f64>, call: &mut Call<'_>) -> Result<()> {
+    pub(super) fn test(
+        &self,
+        path: &Path,
+        predicted: Option<f64>,
+        call: &mut Call<'_>,
+    ) -> Result<()> {
         let model = Model::open(path)?;
         let program = program_with_note(&model, &self.catalogue, None, call)?;
         let base = self.program()?;

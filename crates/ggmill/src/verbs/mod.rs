@@ -53,6 +53,8 @@ mod verification;
 mod vet;
 
 #[cfg(feature = "files")]
+pub use calibrate::RoundedTensor;
+#[cfg(feature = "files")]
 pub use check::{Check, Checked, FileCheck, Proposal, check};
 #[cfg(feature = "files")]
 pub use convert::{Convert, ConvertPlan, ConvertSource, Converted, convert};

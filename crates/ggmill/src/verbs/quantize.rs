@@ -17,13 +17,13 @@ use ggmill_quantize::{
 };
 
 use super::RunText;
-use super::calibrate::{self, Calibrated, round};
+use super::calibrate::{self, Calibrated, RoundedTensor, round};
 use super::measuring::Measuring;
 use super::running::{program_with_note, runner};
 use super::types::{Types, target, type_options};
 use crate::error::Kind;
 use crate::open::refuse_interrupted;
-use crate::output::{Destination, ToPlan};
+use crate::output::{Destination, Source, ToPlan};
 use crate::progress::{Call, Stage, call_options};
 use crate::{
     Error, Hint, Loss, Model, Note, Planned, Result, Written, read_architectures, read_text,
@@ -283,13 +283,16 @@ impl<'a> Quantize<'a> {
         };
         let test = rounding.as_ref().map(|(_, test)| test);
         let (mut recipes, refusal) = with_refusal(&mut options, test, &mut call, recipes)?;
-        let source = match rounding.filter(|_| refusal.is_none()) {
+        let mut compared = Vec::new();
+        let (source, rounded) = match rounding.filter(|_| refusal.is_none()) {
             Some((text, test)) => {
-                let source = round(&mut recipes, checkpoint, &text, &test, &mut call)?;
+                let plans = recipes.iter().map(|recipe| recipe.clone().plan(&checkpoint));
+                compared = plans.collect::<ggmill_pipeline::Result<_>>()?;
+                let found = round(&mut recipes, checkpoint, &text, &test, &mut call)?;
                 measuring = Some(test);
-                source
+                found
             }
-            None => Box::new(checkpoint),
+            None => (Box::new(checkpoint) as Source, Vec::new()),
         };
         let what = ToPlan {
             recipes,
@@ -303,7 +306,7 @@ impl<'a> Quantize<'a> {
         };
         let planned = Planned::new(what, call)?;
         let importance = options.importance;
-        Ok(QuantizePlan { planned, model, importance, measuring, predicted })
+        Ok(QuantizePlan { planned, model, importance, measuring, predicted, rounded, compared })
     }
 
     /// Plans the model with each of these types, and returns their sizes. The size for a type that
@@ -365,7 +368,8 @@ impl<'a> Quantize<'a> {
             let message = "the text is run through the whole model, and layers are removed";
             return Err(Error::misuse(message).with_hint(Hint::PruneFirst));
         }
-        calibrate::start(&self.model, self.catalogue(), (text, *memory), self.call.threads).map(Some)
+        calibrate::start(&self.model, self.catalogue(), (text, *memory), self.call.threads)
+            .map(Some)
     }
 
     fn catalogue(&self) -> Catalogue {
@@ -529,6 +533,9 @@ pub struct QuantizePlan<'a> {
     importance: Option<Importance>,
     measuring: Option<Measuring>,
     predicted: Option<f64>,
+    rounded: Vec<RoundedTensor>,
+    /// The plans before rounding on a text, whose tensors are made from those of the model.
+    compared: Vec<Plan>,
 }
 
 impl<'a> Deref for QuantizePlan<'a> {
@@ -554,9 +561,9 @@ impl<'a> QuantizePlan<'a> {
 
     /// Writes the files: all of them complete, or none.
     pub fn write(self) -> Result<Quantized<'a>> {
-        let Self { planned, model, importance, measuring, predicted } = self;
+        let Self { planned, model, importance, measuring, predicted, rounded, compared } = self;
         let (written, call) = planned.write_with_call()?;
-        Ok(Quantized { written, call, model, importance, measuring, predicted })
+        Ok(Quantized { written, call, model, importance, measuring, predicted, rounded, compared })
     }
 }
 
@@ -569,6 +576,9 @@ pub struct Quantized<'a> {
     importance: Option<Importance>,
     measuring: Option<Measuring>,
     predicted: Option<f64>,
+    rounded: Vec<RoundedTensor>,
+    /// The plans before rounding on a text, whose tensors are made from those of the model.
+    compared: Vec<Plan>,
 }
 
 impl Deref for Quantized<'_> {
@@ -580,11 +590,18 @@ impl Deref for Quantized<'_> {
 }
 
 impl Quantized<'_> {
+    /// Returns the tensors that were rounded on a text, in the order of the computation graph: see
+    /// [`Quantize::calibrate`].
+    pub fn rounded(&self) -> &[RoundedTensor] {
+        &self.rounded
+    }
+
     /// Measures the quantization error of each tensor, which reads the original and the result.
     pub fn losses(&mut self) -> Result<Losses> {
         let Some(first) = self.written.paths().first() else { return Ok(Losses::default()) };
         let written = GgufCheckpoint::open(first)?;
-        let plans: Vec<&Plan> = self.written.plans().iter().collect();
+        let plans = if self.compared.is_empty() { self.written.plans() } else { &self.compared };
+        let plans: Vec<&Plan> = plans.iter().collect();
         let (checkpoint, importance) = (self.model.checkpoint()?, self.importance.as_ref());
         let losses = self.call.with_report(Stage::Reading, |run, report| {
             ggmill_quantize::loss(&plans, &checkpoint, &written, importance, run, report)

@@ -133,20 +133,10 @@ impl TypeArgs {
 pub(crate) struct CalibrateArgs {
     /// Round matrices by what they compute on this text instead of weight by weight: less is lost at the
     /// same types and size. The last eighth of the text tests the result; - is standard input
-    #[arg(
-        long,
-        value_name = "TEXT",
-        group = "calibration",
-        help_heading = "Calibrated rounding"
-    )]
+    #[arg(long, value_name = "TEXT", group = "calibration", help_heading = "Calibrated rounding")]
     calibrate: Option<PathBuf>,
     /// Token IDs to calibrate with instead of a text, as a JSON array; - is standard input
-    #[arg(
-        long,
-        value_name = "FILE",
-        group = "calibration",
-        help_heading = "Calibrated rounding"
-    )]
+    #[arg(long, value_name = "FILE", group = "calibration", help_heading = "Calibrated rounding")]
     calibrate_tokens: Option<PathBuf>,
     /// Number of tokens per chunk of the text
     #[arg(long, value_name = "N", default_value_t = Chunks::CONTEXT, requires = "calibration", help_heading = "Calibrated rounding")]

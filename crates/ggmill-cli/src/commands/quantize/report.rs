@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use ggmill::{Compared, Model, Quantize, Quantized};
+use ggmill::{Compared, Model, Quantize, Quantized, RoundedTensor};
 use ggmill_core::RawStr;
 use ggmill_inspect::loss::{self, LossReport, Row};
 use ggmill_inspect::text::{self, Candidate};
@@ -87,7 +87,8 @@ impl Report {
         bars.clear();
         let Some(first) = quantized.paths().first() else { return Ok(()) };
         let name = first.file_name().unwrap_or_default().to_string_lossy();
-        let mut report = LossReport::new(&name, losses.tensors.iter().map(row).collect())
+        let rows = losses.tensors.iter().map(|loss| row(loss, quantized.rounded())).collect();
+        let mut report = LossReport::new(&name, rows)
             .with_input(&self.input)
             .with_program(concat!("ggmill ", env!("CARGO_PKG_VERSION")));
         if let Some(imatrix) = &self.imatrix {
@@ -119,7 +120,7 @@ impl Report {
     }
 }
 
-fn row(loss: &TensorLoss) -> Row<'_> {
+fn row<'a>(loss: &'a TensorLoss, rounded: &[RoundedTensor]) -> Row<'a> {
     let &TensorLoss { from, to, size, rmse, weighted_rmse, relative, .. } = loss;
     Row {
         name: RawStr::new(&loss.name),
@@ -130,6 +131,10 @@ fn row(loss: &TensorLoss) -> Row<'_> {
         rmse,
         weighted_rmse,
         relative,
+        results: rounded
+            .iter()
+            .find(|tensor| tensor.name.as_bytes() == loss.name)
+            .map(|tensor| [tensor.plain_error, tensor.error]),
     }
 }
 
