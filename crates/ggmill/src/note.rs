@@ -87,6 +87,13 @@ pub enum Note {
     LastDatasetOnly,
     /// No tensor was measured over a whole chunk of this many tokens, so the output has no chunks.
     NoWholeChunk(u32),
+    /// A text for calibrated rounding has fewer tokens than a matrix has columns.
+    ShortCalibration {
+        /// The number of tokens to calibrate with.
+        tokens: u64,
+        /// The number of columns of the widest matrix.
+        columns: u64,
+    },
     /// Tensors were rounded by what they compute on a text.
     Rounding {
         /// The number of these tensors.
@@ -307,6 +314,11 @@ impl fmt::Display for Note {
                 "no tensor was measured over a whole chunk of {tokens} tokens, so the output has 0 \
                  chunks, although an input has more"
             ),
+            Self::ShortCalibration { tokens, columns } => write!(
+                f,
+                "the text has {tokens} tokens to calibrate with, fewer than the {columns} columns of the widest \
+                 matrix: a longer text gives a better result"
+            ),
             Self::Rounding { tensors, error, plain, others } => {
                 write!(
                     f,
@@ -315,7 +327,7 @@ impl fmt::Display for Note {
                     error * 100.0
                 )?;
                 if *plain > 0 {
-                    write!(f, ", which {plain} matrices keep because it has the smaller error")?;
+                    write!(f, " (kept for {plain} of their matrices, where it is smaller)")?;
                 }
                 if others.is_empty() {
                     return Ok(());

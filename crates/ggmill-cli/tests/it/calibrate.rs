@@ -31,6 +31,10 @@ fn only_the_contents_of_blocks_differ() {
                 on text that was not used is ";
     assert!(found.stderr.contains(note), "{}", found.stderr);
     assert!(found.stderr.contains("on text that was not used for the choice"), "{}", found.stderr);
+    let few = [&calibrated[..2], &["--calibrate-ctx", "16", "--calibrate-chunks", "2"]].concat();
+    let warned = quantize(&directory, "few.gguf", &few);
+    let short = "the text has 16 tokens to calibrate with, fewer than the 64 columns";
+    assert!(warned.stderr.contains(short) && !found.stderr.contains(short), "{}", warned.stderr);
     // Two threads compute the same.
     assert_eq!(quantize(&directory, "b.gguf", &[&calibrated[..], &["-t", "2"]].concat()).code, 0);
     let read = |name: &str| std::fs::read(directory.path().join(name)).unwrap();
@@ -105,6 +109,29 @@ fn a_conversion_in_one_pass_has_the_same_tensors() {
     let found = outcome(&mut convert);
     assert_eq!(found.code, 2);
     assert!(found.stderr.contains("they have no effect on F16"), "{}", found.stderr);
+}
+
+#[test]
+fn inputs_that_are_not_finite_are_refused() {
+    let directory = directory();
+    let path = directory.path().join("base.gguf");
+    let mut file = std::fs::read(&path).unwrap();
+    let header = Header::parse(&file).unwrap();
+    let tensors = header.tensors();
+    let norm = tensors.into_iter().find(|tensor| tensor.name() == "blk.2.ffn_norm.weight").unwrap();
+    let start = usize::try_from(norm.offset()).unwrap();
+    file[start..start + 4].copy_from_slice(&3e38f32.to_le_bytes());
+    std::fs::write(&path, file).unwrap();
+    let found = quantize(
+        &directory,
+        "out.gguf",
+        &["--calibrate-tokens", "ids.json", "--calibrate-ctx", "32"],
+    );
+    assert_eq!(found.code, 2);
+    let message = "of the text it is multiplied with numbers that are not finite";
+    assert!(found.stderr.contains(message), "{}", found.stderr);
+    assert!(found.stderr.contains("blk.2.ffn"), "{}", found.stderr);
+    assert!(!directory.files().contains(&"out.gguf".to_owned()));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use ggmill_run::{Chunks, LinearInputs, Replacement, linear_inputs};
 use super::RunText;
 use super::measuring::Measuring;
 use super::running::{located, program_with_note, runner};
+use crate::error::Kind;
 use crate::output::Source;
 use crate::progress::{Call, Stage};
 use crate::{Error, Model, Note, Result};
@@ -122,6 +123,11 @@ pub(super) fn round(
         let message = "no tensor of the result has a type that can be rounded on a text";
         return Err(Error::misuse(message));
     }
+    let columns = planned.values().map(|planned| planned.shape.row_len()).max().unwrap_or(0);
+    let tokens = (text.fitted * text.chunks.context()) as u64;
+    if tokens < columns {
+        call.note(Note::ShortCalibration { tokens, columns });
+    }
     let workers = call.run_options().workers()?;
     let mut rounded = Rounded::default();
     // Matrices with the same inputs follow each other.
@@ -133,6 +139,7 @@ pub(super) fn round(
             return Ok(Some(replacement.clone()));
         }
         call.report(Stage::Rounding, rounded.tensors.len(), planned.len(), name)?;
+        refuse_not_finite(inputs)?;
         let weights = inputs.weights()?;
         let found = if inputs.matrices() == 1 {
             let all = Inputs {
@@ -203,6 +210,22 @@ pub(super) fn round(
         others,
     });
     Ok((Box::new(joined), rounded.tensors))
+}
+
+/// Fails for inputs that are not finite.
+fn refuse_not_finite(inputs: &LinearInputs<'_>) -> Result<()> {
+    let values = [inputs.original(), inputs.replaced()];
+    let Some(place) =
+        values.iter().find_map(|values| values.iter().position(|value| !value.is_finite()))
+    else {
+        return Ok(());
+    };
+    let chunk = place / (inputs.first_row(1) * inputs.columns()).max(1);
+    let message = format_args!(
+        "tensor {:?}: in chunk {chunk} of the text it is multiplied with numbers that are not finite",
+        inputs.name()
+    );
+    Err(Error::new(Kind::Refused, "not_finite", message))
 }
 
 /// Rounds a matrix on the first inputs, and compares it with rounding weight by weight on the second ones.
