@@ -14,6 +14,7 @@
 mod factor;
 mod hessian;
 mod rounding;
+mod rows;
 
 pub use hessian::Hessian;
 pub use rounding::{Rounded, Rounding};
