@@ -114,7 +114,9 @@ impl Rounding {
         let mut products: Vec<f64> = zeroed(n * n)?;
         add_products([inputs.rounded, &of_inputs], [n, n], false, &mut products, workers)?;
         let products: Vec<f32> = products.iter().map(|&sum| sum as f32).collect();
-        let mut wanted = product(weights, &products, n, workers)?;
+        let mut panels = Panels::default();
+        panels.pack(&products, n).map_err(of_quant)?;
+        let mut wanted = product(weights, &panels, workers)?;
         if let Some(of_residuals) = of_residuals {
             let height = weights.len() / n;
             let mut products: Vec<f64> = zeroed(weights.len())?;
@@ -130,28 +132,29 @@ impl Rounding {
             }
         }
         // The product with the inverse of the shrunk Hessian, whose factors are at hand.
-        let upper = self.upper();
-        let change =
-            product(&product(&wanted, upper, n, workers)?, &transpose(upper, n)?, n, workers)?;
+        let factor = self.factor();
+        let change = product(&wanted, &factor.upper_rows, workers)?;
+        let change = product(&change, &factor.upper, workers)?;
+        let scale = (f64::from(SHARE) * INVERSE_SCALE / factor.mean) as f32;
         for (aim, change) in aim.iter_mut().zip(&change) {
-            *aim += SHARE * INVERSE_SCALE * change;
+            *aim += scale * change;
         }
         Ok(aim)
     }
 }
 
 /// The factor from the inverse of the shrunk Hessian to that of *H + c·diag(H)*, for which *c* is a quarter.
-const INVERSE_SCALE: f32 = 0.8;
+const INVERSE_SCALE: f64 = 0.8;
 
-/// Returns the product of rows of `n` elements with the transpose of a square matrix.
-fn product(left: &[f32], right: &[f32], n: usize, workers: &Workers) -> Result<Vec<f32>> {
-    let mut panels = Panels::default();
-    panels.pack(right, n).map_err(of_quant)?;
+/// Returns the product of rows with the transpose of a matrix.
+fn product(left: &[f32], right: &Panels, workers: &Workers) -> Result<Vec<f32>> {
+    let (n, width) = (right.columns(), right.rows());
     let rows: Vec<&[f32]> = left.chunks(ROWS_PER_TASK * n).collect();
     let products = workers.map(&rows, |rows| {
-        let mut out = vec![0.0; rows.len()];
-        let left = Rows::new(rows, rows.len() / n, n, n)?;
-        panels.multiply_part(Isa::best(), 0..n, 0..n, &left, &mut out, n)?;
+        let count = rows.len() / n;
+        let mut out = vec![0.0; count * width];
+        let left = Rows::new(rows, count, n, n)?;
+        right.multiply_part(Isa::best(), 0..width, 0..n, &left, &mut out, width)?;
         Ok::<_, ggmill_quant::Error>(out)
     });
     let mut all = Vec::new();
@@ -159,16 +162,6 @@ fn product(left: &[f32], right: &[f32], n: usize, workers: &Workers) -> Result<V
         all.extend(product.map_err(of_quant)?);
     }
     Ok(all)
-}
-
-fn transpose(matrix: &[f32], n: usize) -> Result<Vec<f32>> {
-    let mut transposed: Vec<f32> = zeroed(n * n)?;
-    for (row, values) in matrix.chunks_exact(n).enumerate() {
-        for (column, &value) in values.iter().enumerate() {
-            transposed[column * n + row] = value;
-        }
-    }
-    Ok(transposed)
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! The factor of the inverse of a Hessian, in double precision and in a fixed order.
 
 use ggmill_pipeline::{Error, ErrorKind, Result, Workers, zeroed};
+use ggmill_quant::{Panels, Rows};
 
-use super::hessian::Hessian;
+use super::hessian::{Hessian, of_quant};
 
 /// The share of the off-diagonal sums that is removed. It keeps the rounding from following the text too
 /// closely: at 0.2 other texts gain most.
@@ -12,13 +13,24 @@ const DAMPING: f64 = 1e-6;
 /// The number of columns of the factor that are computed before other rows use them.
 const COLUMNS_AT_ONCE: usize = 64;
 
-/// A Hessian, shrunk towards its diagonal, and what rounding needs of its inverse.
+/// The number of columns of a tile. The blocks of all types are within tiles.
+pub(super) const TILE: usize = 256;
+
+/// A Hessian, shrunk towards its diagonal and divided by its mean diagonal, and what rounding needs of its
+/// inverse.
 pub(super) struct Factor {
     pub(super) columns: usize,
-    /// The Hessian by rows.
-    pub(super) hessian: Vec<f32>,
-    /// The upper triangular factor *U* of the inverse, *H⁻¹ = UᵀU*, by rows.
-    pub(super) upper: Vec<f32>,
+    /// The Hessian.
+    pub(super) hessian: Panels,
+    /// The upper triangular factor *U* of the inverse, *H⁻¹ = UᵀU*: its columns, for products with *U*.
+    pub(super) upper: Panels,
+    /// The rows of *U*, for products with *Uᵀ*.
+    pub(super) upper_rows: Panels,
+    /// The mean of the diagonal of the sums, by which the Hessian is divided.
+    pub(super) mean: f64,
+    /// The tiles of both on the diagonal, by rows: for each column, [`TILE`] columns.
+    pub(super) tiles: [Vec<f32>; 2],
+    pub(super) diagonal: Vec<f32>,
 }
 
 impl Factor {
@@ -50,21 +62,65 @@ impl Factor {
         cholesky(&mut lower, n, workers)?;
         let rows: Vec<usize> = (0..n).collect();
         let inverse = workers.map(&rows, |&j| inverse_column(&lower, n, j));
-        let mut upper: Vec<f32> = zeroed(n * n)?;
+        let mut transposed: Vec<f32> = zeroed(n * n)?;
+        let root = mean.sqrt();
         for (j, column) in inverse.iter().enumerate() {
+            let row = n - 1 - j;
             for (i, &value) in column.iter().enumerate() {
-                upper[(n - 1 - j - i) * n + n - 1 - j] = value as f32;
+                transposed[row * n + row - i] = (value * root) as f32;
             }
         }
-        let scale = 1.0 / mean;
         let mut small: Vec<f32> = zeroed(n * n)?;
         for i in 0..n {
             for j in 0..n {
-                small[i * n + j] = (shrunk(i, j) * scale) as f32;
+                small[i * n + j] = (shrunk(i, j) / mean) as f32;
             }
         }
-        Ok(Self { columns: n, hessian: small, upper })
+        let (mut hessian, mut upper) = (Panels::default(), Panels::default());
+        hessian.pack(&small, n).map_err(of_quant)?;
+        upper.pack(&transposed, n).map_err(of_quant)?;
+        let mut upper_rows = Panels::default();
+        let columns = Rows::new(&transposed, n, n, n).map_err(of_quant)?;
+        upper_rows.pack_transposed(&columns).map_err(of_quant)?;
+        let tile = |value: &dyn Fn(usize, usize) -> f32| -> Result<Vec<f32>> {
+            let mut tiles: Vec<f32> = zeroed(n * TILE)?;
+            for (row, tile) in tiles.chunks_exact_mut(TILE).enumerate() {
+                let first = row / TILE * TILE;
+                for (column, place) in (first..n).zip(tile) {
+                    *place = value(row, column);
+                }
+            }
+            Ok(tiles)
+        };
+        let tiles = [tile(&|i, j| small[i * n + j])?, tile(&|i, j| transposed[j * n + i])?];
+        let diagonal = (0..n).map(|i| small[i * n + i]).collect();
+        Ok(Self { columns: n, hessian, upper, upper_rows, mean, tiles, diagonal })
     }
+
+    /// Returns the part of a tile for `len` columns from `start` on, by rows.
+    pub(super) fn part(&self, tile: usize, start: usize, len: usize) -> Vec<f32> {
+        let rows = self.tiles[tile].chunks_exact(TILE).skip(start).take(len);
+        rows.flat_map(|row| &row[start % TILE..start % TILE + len]).copied().collect()
+    }
+}
+
+/// Returns the upper triangular factor *U* of the inverse of a small matrix, *H⁻¹ = UᵀU*.
+pub(super) fn small_factor(hessian: &[f32], n: usize) -> Result<Vec<f32>> {
+    let mut lower = vec![0.0; n * n];
+    for i in 0..n {
+        for j in 0..=i {
+            let value = f64::from(hessian[(n - 1 - i) * n + n - 1 - j]);
+            let rest = value - dot(&lower[i * n..i * n + j], &lower[j * n..j * n + j]);
+            lower[i * n + j] = if i == j { root(rest)? } else { rest / lower[j * n + j] };
+        }
+    }
+    let mut upper = vec![0.0; n * n];
+    for j in 0..n {
+        for (i, value) in inverse_column(&lower, n, j).into_iter().enumerate() {
+            upper[(n - 1 - j - i) * n + n - 1 - j] = value as f32;
+        }
+    }
+    Ok(upper)
 }
 
 /// Replaces the lower triangle of a matrix by its factor *L*, *A = LLᵀ*.
@@ -145,21 +201,23 @@ mod tests {
             let mut hessian = Hessian::new(n).unwrap();
             hessian.add(&inputs, &workers).unwrap();
             let factor = Factor::of(&hessian, &workers).unwrap();
-            let (h, u) = (&factor.hessian, &factor.upper);
-            let mean = (0..n).map(|i| hessian.sums[i * n + i]).sum::<f64>() / n as f64;
+            let [h, u] = &factor.tiles;
             // U H Uᵀ is the unit matrix.
             for i in 0..n {
                 for j in 0..n {
                     let row = |k: usize| -> f64 {
-                        (0..n).map(|l| f64::from(h[k * n + l]) * f64::from(u[j * n + l])).sum()
+                        let products = h[k * TILE..][..n].iter().zip(&u[j * TILE..][..n]);
+                        products.map(|(&h, &u)| f64::from(h) * f64::from(u)).sum()
                     };
-                    let found: f64 =
-                        (0..n).map(|k| f64::from(u[i * n + k]) * row(k)).sum::<f64>() * mean;
+                    let found: f64 = (0..n).map(|k| f64::from(u[i * TILE + k]) * row(k)).sum();
                     let expected = f64::from(u8::from(i == j));
                     assert!((found - expected).abs() < 1e-3, "{n}: {i}, {j}: {found}");
                 }
-                assert!(u[i * n..i * n + i].iter().all(|&below| below == 0.0));
+                assert!(u[i * TILE..i * TILE + i].iter().all(|&below| below == 0.0));
             }
+            let own = small_factor(&factor.part(0, 0, n), n).unwrap();
+            let all = factor.part(1, 0, n);
+            assert!(own.iter().zip(all).all(|(a, b)| (a - b).abs() < 1e-3 * (1.0 + b.abs())));
         }
     }
 }

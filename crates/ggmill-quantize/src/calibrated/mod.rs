@@ -15,6 +15,7 @@ mod deviation;
 mod factor;
 mod hessian;
 mod rounding;
+mod rows;
 
 pub use deviation::Inputs;
 pub use hessian::Hessian;
