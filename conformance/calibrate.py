@@ -113,7 +113,8 @@ def main():
     print(f"| type | importance matrix: {' / '.join(tests)} | calibrated | ratios | mean |\n|---|---|---|---|---|")
     is_better, base = True, None
     for name in types:
-        wanted = "padded.gguf" if name.endswith("_K") or name.startswith("IQ") and name != "IQ4_NL" else "base.gguf"
+        is_wide = name.endswith("_K") or name.startswith("IQ") and name != "IQ4_NL"
+        wanted = "padded.gguf" if is_wide and not model.is_dir() else "base.gguf"
         if not model.is_dir() and wanted != base:
             if not at("base.gguf").exists():
                 run("quantize", model, at("base.gguf"), "F32", "--allow-requantize", "--force")

@@ -43,7 +43,7 @@ def main():
         minutes = float(words[place + 1])
         del words[place : place + 2]
     teacher, out, name = pathlib.Path(words[0]), pathlib.Path(words[1]), words[2]
-    texts = torch.tensor(np.array(story_tokens(teacher, 256), dtype=np.int64).reshape(-1, CONTEXT))
+    texts = torch.tensor(np.array(story_tokens(teacher, 128), dtype=np.int64).reshape(-1, CONTEXT))
     torch.manual_seed(0)
     model = model_of(name)
     best = torch.optim.AdamW(model.parameters(), lr=4e-3, weight_decay=0.05)
