@@ -33,7 +33,7 @@ mod product;
 mod search;
 
 pub use codec::{BlockCodec, codec, codec_with, read_f32};
-pub use codes::{BlockParts, Codes, GroupChoice, GroupSearch, PerRow, Steps, subtract_products};
+pub use codes::{BlockParts, Codes, GroupChoice, GroupSearch, PerRow, subtract_products};
 pub use description::{BlockDescription, BlockField, ScaleFormat};
 pub use error::{Error, ErrorKind, Result};
 use ggmill_core::GgmlType;

@@ -38,8 +38,8 @@ pub(super) const SIGNS: u32 = 24;
 
 impl Field {
     /// Bits of a block from bit `shift` of byte `byte` on.
-    const fn new(byte: usize, shift: usize, bits: u32, to: u32) -> Option<Self> {
-        Some(Self { bit: 8 * byte + shift, bits, to })
+    const fn new(byte: usize, shift: usize, bits: u32, to: u32) -> Self {
+        Self { bit: 8 * byte + shift, bits, to }
     }
 
     fn get(self, block: &[u8]) -> u32 {
@@ -60,9 +60,11 @@ impl Field {
 }
 
 /// Returns fields as a list.
-fn of<const N: usize>(fields: [Option<Field>; N]) -> Fields {
+fn of<const N: usize>(fields: [Field; N]) -> Fields {
     let mut all = [None; 5];
-    all[..N].copy_from_slice(&fields);
+    for (place, field) in all.iter_mut().zip(fields) {
+        *place = Some(field);
+    }
     all
 }
 

@@ -15,7 +15,7 @@ use crate::float16::{f16_to_f32, f32_to_f16};
 use fields::{Part, SIGNS, fields};
 use points::Points;
 
-pub use search::{GroupChoice, GroupSearch, PerRow, Steps, subtract_products};
+pub use search::{GroupChoice, GroupSearch, PerRow, subtract_products};
 
 /// The number 1 in half precision.
 const ONE: u32 = 0x3c00;
@@ -137,12 +137,12 @@ impl Codes {
             Some(points) => Alphabet::Points(points),
             // Five weights share a byte, see `write`.
             None if ggml_type == T::TQ1_0 => {
-                Alphabet::Units(Units::new(vec![-1.0, 0.0, 1.0], ggml_type))
+                Alphabet::Units(Units::new(&[-1.0, 0.0, 1.0], ggml_type))
             }
             None => {
                 let unit = |code| Ok(values(&unit_scale, &|_| code)?[0]);
-                let units = (0..1 << cell_bits).map(unit).collect::<Result<_>>()?;
-                Alphabet::Units(Units::new(units, ggml_type))
+                let units = (0..1 << cell_bits).map(unit).collect::<Result<Vec<f32>>>()?;
+                Alphabet::Units(Units::new(&units, ggml_type))
             }
         };
         // A code whose unit is not 0.
@@ -152,7 +152,7 @@ impl Codes {
             (0..1 << fields::width(fields(ggml_type, part)))
                 .map(value)
                 .collect::<Result<Vec<f32>>>()
-                .map(Levels::new)
+                .map(|factors| Levels::new(&factors))
         };
         let scales = levels(Part::Scale(0), &|level| {
             let parts = [(Part::Super, ONE), (Part::Scale(0), level)];
@@ -283,8 +283,8 @@ fn group_len(ggml_type: GgmlType) -> Option<usize> {
 
 impl Levels {
     /// Sorts the levels by what they stand for.
-    fn new(factors: Vec<f32>) -> Self {
-        let mut stored: Vec<u32> = (0..).zip(&factors).map(|(level, _)| level).collect();
+    fn new(factors: &[f32]) -> Self {
+        let mut stored: Vec<u32> = (0..).zip(factors).map(|(level, _)| level).collect();
         let factor = |level: &u32| factors[*level as usize];
         stored.retain(|level| factor(level).is_finite());
         stored.sort_by(|a, b| factor(a).total_cmp(&factor(b)));
@@ -300,7 +300,7 @@ impl Levels {
 
 impl Units {
     /// Sorts the units of all codes.
-    fn new(of_codes: Vec<f32>, ggml_type: GgmlType) -> Self {
+    fn new(of_codes: &[f32], ggml_type: GgmlType) -> Self {
         let mut codes: Vec<u8> = (0..=u8::MAX).take(of_codes.len()).collect();
         let unit = |code: &u8| of_codes[usize::from(*code)];
         // Codes that encoders never write.
@@ -310,10 +310,11 @@ impl Units {
             _ => {}
         }
         codes.sort_by(|a, b| unit(a).total_cmp(&unit(b)));
-        codes.dedup_by(|a, b| unit(a) == unit(b));
+        codes.dedup_by_key(|code| unit(code).to_bits());
         let units: Vec<f32> = codes.iter().map(unit).collect();
         let borders: Vec<f32> = units.windows(2).map(|pair| 0.5 * (pair[0] + pair[1])).collect();
-        let are_integers = units.windows(2).all(|pair| pair[1] - pair[0] == 1.0);
+        let are_integers =
+            units.windows(2).all(|pair| (pair[1] - pair[0]).to_bits() == 1.0_f32.to_bits());
         Self { units, codes, borders, are_integers }
     }
 

@@ -1,5 +1,15 @@
 //! Types whose weights share points of a grid, eight weights at a time.
 
+#![allow(
+    clippy::inline_always,
+    reason = "vector code is fast only when inlined into the function compiled for its instructions"
+)]
+#![allow(
+    clippy::needless_range_loop,
+    reason = "loops over rows of several arrays become vector instructions"
+)]
+#![allow(clippy::float_cmp, reason = "units and signs are copied, not computed")]
+
 use ggmill_core::GgmlType;
 
 use super::fields::{Part, SECOND, SIGNS};
@@ -44,12 +54,12 @@ pub(super) fn cell_len(ggml_type: GgmlType) -> usize {
 /// The combinations of levels of half a point.
 const MAX_HALVES: usize = 81;
 
+/// Decodes a block with some numbers and the codes of its cells.
+type Decoded<'a> = &'a dyn Fn(&[(Part, u32)], &dyn Fn(usize) -> u32) -> Result<Vec<f32>>;
+
 impl Points {
     /// Returns the points of a type, whose units `values` decodes; `None` if each weight has its own code.
-    pub(super) fn of(
-        ggml_type: GgmlType,
-        values: &dyn Fn(&[(Part, u32)], &dyn Fn(usize) -> u32) -> Result<Vec<f32>>,
-    ) -> Result<Option<Self>> {
+    pub(super) fn of(ggml_type: GgmlType, values: Decoded<'_>) -> Result<Option<Self>> {
         use GgmlType as T;
         let (dimensions, bits, signs) = match ggml_type {
             T::IQ2_XXS => (8, 8, Signs::Even),

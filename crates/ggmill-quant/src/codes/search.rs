@@ -12,6 +12,7 @@
     clippy::needless_range_loop,
     reason = "loops over rows of several arrays become vector instructions"
 )]
+#![allow(clippy::float_cmp, reason = "units are copied, not computed")]
 
 use super::{Alphabet, Codes, Units};
 use crate::float16::{f16_to_f32, f32_to_f16};
@@ -93,15 +94,6 @@ fn select(rows: &PerRow<bool>, from: &[PerRow], to: &mut [PerRow]) {
     }
 }
 
-/// The scales that are tried for a group.
-#[derive(Clone, Copy, Debug)]
-#[allow(clippy::exhaustive_structs, reason = "callers make it")]
-pub struct Steps<'a> {
-    /// Distances from the level of the scale; or from the scale itself if it is [free](Codes::has_free_scales),
-    /// in hundredths.
-    pub scales: &'a [i16],
-}
-
 /// The buffers for choosing the scale and the codes of groups.
 #[derive(Debug)]
 pub struct GroupSearch<'c> {
@@ -133,7 +125,8 @@ impl<'c> GroupSearch<'c> {
     }
 
     /// Tries scales around that of `best`, and replaces rows of it that lose more. `upper` is the metric by
-    /// rows.
+    /// rows. `steps` are distances from the level of the scale, or from the scale itself if it is
+    /// [free](Codes::has_free_scales), in hundredths of it.
     ///
     /// # Panics
     ///
@@ -142,7 +135,7 @@ impl<'c> GroupSearch<'c> {
         &mut self,
         target: &[PerRow],
         upper: &[f32],
-        steps: Steps<'_>,
+        steps: &[i16],
         best: &mut GroupChoice,
     ) {
         assert_eq!((target.len(), upper.len()), (self.codes.group, self.codes.group.pow(2)));
@@ -211,7 +204,7 @@ struct Choose<'a, 'c> {
     search: &'a mut GroupSearch<'c>,
     target: &'a [PerRow],
     upper: &'a [f32],
-    steps: Steps<'a>,
+    steps: &'a [i16],
     best: &'a mut GroupChoice,
 }
 
@@ -230,7 +223,7 @@ impl Work for Choose<'_, '_> {
             _ => 1,
         };
         let (scales, mins, supers) = (best.scales, best.mins, best.supers);
-        for &step in steps.scales {
+        for &step in steps {
             for shift in 0..shifts {
                 (trial.scales, trial.mins, trial.supers) = (scales, mins, supers);
                 if is_free {
@@ -239,16 +232,15 @@ impl Work for Choose<'_, '_> {
                         trial.supers[0][row] = rounded(supers[0][row] * factor);
                     }
                 } else {
-                    let last = codes.scales.factors.len() as i32 - 1;
+                    let last = (codes.scales.factors.len() - 1) as u16;
                     for row in 0..ROWS {
-                        let level = i32::from(scales[row]) + i32::from(step);
-                        trial.scales[row] = level.clamp(0, last) as u16;
+                        trial.scales[row] = scales[row].saturating_add_signed(step).min(last);
                     }
                 }
                 fit(codes, target, upper, shift, rest, trial);
                 best.improve(trial);
                 if is_free {
-                    refit(target, upper, has_mins.then_some(ones), rest, units, trial);
+                    refit(target, upper, has_mins.then_some(ones.as_slice()), rest, units, trial);
                     best.improve(trial);
                 } else if has_mins {
                     better_mins(codes, ones, trial);
@@ -403,7 +395,7 @@ fn better_mins(codes: &Codes, ones: &[f32], choice: &mut GroupChoice) {
 fn refit(
     target: &[PerRow],
     upper: &[f32],
-    ones: Option<&mut Vec<f32>>,
+    ones: Option<&[f32]>,
     rest: &mut [PerRow],
     units: &mut [PerRow],
     choice: &mut GroupChoice,
@@ -426,7 +418,7 @@ fn refit(
     let (mut uu, mut ue, mut uo, mut oe) = ([0.0; ROWS], [0.0; ROWS], [0.0; ROWS], [0.0; ROWS]);
     let mut oo = 0.0;
     for (column, (units, errors)) in units.iter().zip(&choice.errors).enumerate() {
-        let one = ones.as_ref().map_or(0.0, |ones| ones[column]);
+        let one = ones.map_or(0.0, |ones| ones[column]);
         oo += one * one;
         for row in 0..ROWS {
             uu[row] += units[row] * units[row];
@@ -453,7 +445,7 @@ fn refit(
     }
     choice.losses = [0.0; ROWS];
     for column in 0..len {
-        let one = ones.as_ref().map_or(0.0, |ones| ones[column]);
+        let one = ones.map_or(0.0, |ones| ones[column]);
         for row in 0..ROWS {
             let error = choice.errors[column][row]
                 - changes[0][row] * units[column][row]

@@ -2,7 +2,7 @@
 
 use ggmill_core::GgmlType;
 use ggmill_quant::{
-    BlockParts, Codes, GroupChoice, GroupSearch, Isa, PerRow, Steps, codec, subtract_products,
+    BlockParts, Codes, GroupChoice, GroupSearch, Isa, PerRow, codec, subtract_products,
 };
 
 use crate::inputs::random_bytes;
@@ -55,7 +55,7 @@ fn choose(
         let target: Vec<PerRow> = (number * group..(number + 1) * group)
             .map(|column| std::array::from_fn(|row| rows[row * elements + column]))
             .collect();
-        search.choose(&target, upper, Steps { scales: &[0, -3, 2] }, choice);
+        search.choose(&target, upper, &[0, -3, 2], choice);
     }
     choices
 }

@@ -3,8 +3,10 @@
 //!
 //! The loss of a matrix is that of its products with the inputs of the text: for the rounding error *r* of a
 //! row it is *rᵀHr*, *H* being the sum of products of the inputs. Each column is rounded in turn, and the
-//! columns after it make up for its error (GPTQ); then single codes are changed where that lowers the loss
-//! (coordinate descent).
+//! columns after it make up for its error (GPTQ). Of several scales for a group of columns, the one whose codes
+//! lose least is kept. Then each group chooses its scale and codes again while all other groups stay, and single
+//! codes are changed, where that lowers the loss (coordinate descent). Types with grids round eight columns at a
+//! time to the nearest point, and the columns after these make up for the errors.
 #![allow(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,

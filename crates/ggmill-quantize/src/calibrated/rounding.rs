@@ -278,4 +278,23 @@ mod tests {
             rounding.round(GgmlType::F16, &numbers(COLUMNS, 6), &workers(2)).unwrap().is_none()
         );
     }
+
+    /// Prints the time of one thread for a billion weights: `cargo test --release -p ggmill-quantize speed --
+    /// --ignored --nocapture`.
+    #[test]
+    #[ignore = "measures time"]
+    fn speed() {
+        for columns in [512, 2048] {
+            let mut hessian = Hessian::new(columns).unwrap();
+            hessian.add(&numbers(2 * columns * columns, 1), &workers(1)).unwrap();
+            let rounding = Rounding::new(&hessian, &workers(1)).unwrap();
+            let weights = numbers(192 * columns, 2);
+            for ggml_type in GgmlType::all().filter(|&ggml_type| Rounding::supports(ggml_type)) {
+                let start = std::time::Instant::now();
+                rounding.round(ggml_type, &weights, &workers(1)).unwrap().unwrap();
+                let seconds = start.elapsed().as_secs_f64() / weights.len() as f64 * 1e9;
+                println!("{columns} columns, {ggml_type}: {seconds:.0} s");
+            }
+        }
+    }
 }

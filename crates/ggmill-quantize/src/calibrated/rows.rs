@@ -1,8 +1,10 @@
 //! Rounds some rows of a matrix together.
 
+#![allow(clippy::needless_range_loop, reason = "a lane is that of several arrays")]
+
 use ggmill_pipeline::Result;
 use ggmill_quant::{
-    BlockCodec, BlockParts, Codes, GroupChoice, GroupSearch, Isa, Panels, PerRow, Rows, Steps,
+    BlockCodec, BlockParts, Codes, GroupChoice, GroupSearch, Isa, Panels, PerRow, Rows,
     subtract_products,
 };
 
@@ -18,6 +20,13 @@ const PASSES: usize = 4;
 /// A choice must lose less than the one before by this factor, so that noise of single precision does not
 /// change it.
 const LESS: f32 = 1.0 - 1e-5;
+
+/// The factors of the scale of a block that are tried: all groups choose their levels again for each.
+const SUPER_FACTORS: [f32; 3] = [1.0, 0.9, 1.1];
+/// The scales of a group that are tried, as distances from the present one in hundredths of it.
+const FREE_STEPS: [i16; 7] = [0, -12, -8, -4, 4, 8, 12];
+/// The levels of a scale that are tried, as distances from the present one.
+const LEVEL_STEPS: [i16; 5] = [0, -2, -1, 1, 2];
 
 /// What rounding to a type needs.
 pub(super) struct Method<'r> {
@@ -214,18 +223,15 @@ impl<'r> Method<'r> {
             let mut losses = [0.0; LANES];
             let mut choices = starts.clone();
             for (number, choice) in choices.iter_mut().enumerate() {
-                if factor != 1.0 {
-                    self.codes.scale(choice, factor);
-                }
+                self.codes.scale(choice, factor);
                 let first = number * group;
                 let metric = &self.feedback[start / group + number];
-                let steps = Steps { scales: self.steps() };
-                search.choose(&rest[first..first + group], metric, steps, choice);
+                search.choose(&rest[first..first + group], metric, self.steps(), choice);
                 for lane in 0..LANES {
                     losses[lane] += choice.losses[lane];
                 }
-                let last = (start + first) % TILE + group;
-                let upper = &self.factor.tiles[1][(start + first) * TILE + last..];
+                let after = (start + first) % TILE + group;
+                let upper = &self.factor.tiles[1][(start + first) * TILE + after..];
                 let rest = &mut rest[first + group..];
                 if !rest.is_empty() {
                     subtract_products(self.isa, &choice.errors, upper, TILE, rest);
@@ -265,8 +271,7 @@ impl<'r> Method<'r> {
             let mut choice = bundle.choice(start + first, &self.codes);
             let (target, losses) = minimum(metric, &gradient[first..first + group], &choice.values);
             choice.losses = losses.map(|loss| loss * LESS);
-            let steps = Steps { scales: self.steps() };
-            search.choose(&target, metric, steps, &mut choice);
+            search.choose(&target, metric, self.steps(), &mut choice);
             search.descend(&target, hessian, &mut choice);
             let columns = start + first..start + first + group;
             let of_group = &mut changes[first..first + group];
@@ -292,10 +297,6 @@ impl<'r> Method<'r> {
         if self.codes.has_free_scales() { &FREE_STEPS } else { &LEVEL_STEPS }
     }
 }
-
-const SUPER_FACTORS: [f32; 3] = [1.0, 0.9, 1.1];
-const FREE_STEPS: [i16; 7] = [0, -12, -8, -4, 4, 8, 12];
-const LEVEL_STEPS: [i16; 5] = [0, -2, -1, 1, 2];
 
 /// Returns the weights of a group at which the loss is least, and the loss of its values relative to that.
 fn minimum(metric: &[f32], gradient: &[PerRow], values: &[PerRow]) -> (Vec<PerRow>, PerRow) {
