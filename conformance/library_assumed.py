@@ -15,7 +15,7 @@ from collections import defaultdict
 from pathlib import Path
 
 # Descriptions read these, or refuse them by a condition on other settings.
-DESCRIBED = re.compile(r"^\(|^\.|^rope_|^layer_types$|^layer_rope_theta$|window|^no_rope|^head_dim$|^num_(attention|key_value|kv)|^n_head$|^num_labels$|^query_pre_attn|softcapping$|^is_gated_act$|^dense_act_fn$|^rescale_every$|^tie_word_embeddings$|eps(ilon)?$|_types$|per_layer")
+DESCRIBED = re.compile(r"^\(|^\.|^rope_|^layer_types$|^layer_rope_theta$|window|^no_rope|^head_dim$|^num_(attention|key_value|kv)|^n_head$|^num_labels$|^query_pre_attn|^scale_attn_by|softcapping$|^is_gated_act$|^dense_act_fn$|^rescale_every$|^tie_word_embeddings$|eps(ilon)?$|_types$|per_layer")
 # What counts depends on the class, or on a size.
 DEPENDENT = {("llama4_text", "use_qk_norm"), ("gemma3_text", "use_bidirectional_attention"), ("gemma", "use_bidirectional_attention")}
 TRUE = {"exact", "near", "no effect"}

@@ -6,7 +6,7 @@ use ggmill_core::Shape;
 
 use super::Node;
 use super::evaluate::{Outcome, Scope, compare, divided, equal, not_a_number, overflow, weight};
-use super::numeric::{Llama3RopeFactors, normal_quantile, sinusoids};
+use super::numeric::{Llama3RopeFactors, YarnBlend, normal_quantile, sinusoids};
 use crate::language::facts::CheckpointFacts;
 use crate::language::pattern::{RawPiece, choices, is_chosen, pieces};
 use crate::value::ParameterValue as Value;
@@ -87,10 +87,14 @@ pub(crate) enum Function {
     NormalQuantile,
     /// The RoPE frequency factors of Llama 3.
     Llama3RopeFactors,
+    /// The RoPE frequency factors of YaRN.
+    YarnRopeFactors,
+    /// The original context with which programs that do not read betas blend like YaRN with them.
+    YarnContext,
 }
 
 /// The functions by name, with the minimum and maximum number of arguments.
-const FUNCTIONS: [(&str, Function, usize, usize); 48] = [
+const FUNCTIONS: [(&str, Function, usize, usize); 50] = [
     ("min", Function::Min, 1, 16),
     ("max", Function::Max, 1, 16),
     ("has", Function::Has, 1, 1),
@@ -139,6 +143,8 @@ const FUNCTIONS: [(&str, Function, usize, usize); 48] = [
     ("single", Function::Single, 1, 1),
     ("normal_quantile", Function::NormalQuantile, 1, 1),
     ("llama3_rope_factors", Function::Llama3RopeFactors, 6, 6),
+    ("yarn_rope_factors", Function::YarnRopeFactors, 7, 7),
+    ("yarn_context", Function::YarnContext, 6, 6),
 ];
 
 impl Function {
@@ -329,6 +335,20 @@ impl Function {
                 let values = factors.values();
                 scope.spend(values.len())?;
                 Ok(Value::List(values.into_iter().map(f64::from).map(Value::Float).collect()))
+            }
+            (Self::YarnRopeFactors, [factor, blend @ ..]) => {
+                let (blend, factor) = (YarnBlend::of(blend), factor.as_f64());
+                let values = blend.zip(factor).map(|(blend, factor)| blend.factors(factor));
+                let values = values.ok_or("needs six numbers and a flag of YaRN")?;
+                scope.spend(values.len())?;
+                Ok(Value::List(values.into_iter().map(f64::from).map(Value::Float).collect()))
+            }
+            (Self::YarnContext, blend) => {
+                let blend = YarnBlend::of(blend).ok_or("needs five numbers and a flag of YaRN")?;
+                scope.spend(blend.steps())?;
+                Ok(blend
+                    .context_of_programs()
+                    .map_or(Value::None, |context| Value::Int(context.into())))
             }
             (function, _) => function.of_numbers(arguments),
         }

@@ -1,5 +1,5 @@
 //! Numeric functions of expressions that are computed like the reference: quantiles of the normal
-//! distribution, sinusoidal position embeddings, RoPE frequency factors.
+//! distribution, sinusoidal position embeddings, RoPE frequency factors and the blend of YaRN.
 
 use super::evaluate::Outcome;
 use crate::value::ParameterValue as Value;
@@ -209,6 +209,141 @@ impl Llama3RopeFactors {
     }
 }
 
+/// How YaRN blends rotary dimensions: pairs below `low` keep their frequency, pairs from `high` on are
+/// stretched by the factor, and the share of the factor grows linearly between.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct YarnBlend {
+    /// The number of rotary dimensions of a head.
+    dimensions: u32,
+    /// The base of the frequencies.
+    base: f64,
+    /// The context length of pretraining, in tokens.
+    original_context: f64,
+    /// The rotations within the original context above which a pair keeps its frequency.
+    beta_fast: f64,
+    /// The rotations below which the whole factor applies.
+    beta_slow: f64,
+    /// If true, the limits are rounded outwards to whole pairs.
+    truncate: bool,
+}
+
+impl YarnBlend {
+    /// Reads the parameters in the order of the function's arguments; `None` if they are not numbers and a
+    /// flag, or not in their range.
+    pub(crate) fn of(arguments: &[Value]) -> Option<Self> {
+        let [numbers @ .., truncate] = arguments else { return None };
+        let numbers: Option<Vec<f64>> = numbers.iter().map(Value::as_f64).collect();
+        let &[dimensions, base, original_context, beta_fast, beta_slow] = numbers?.as_slice()
+        else {
+            return None;
+        };
+        let positive = [original_context, beta_fast, beta_slow].iter().all(|number| *number > 0.0);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "an integer up to MAX_DIMENSIONS"
+        )]
+        (dimensions.fract() == 0.0
+            && (2.0..=MAX_DIMENSIONS).contains(&dimensions)
+            && base > 1.0
+            && positive)
+            .then_some(Self {
+                dimensions: dimensions as u32,
+                base,
+                original_context,
+                beta_fast,
+                beta_slow,
+                truncate: truncate.as_bool()?,
+            })
+    }
+
+    /// Returns the step cost of [`Self::context_of_programs`].
+    pub(crate) fn steps(&self) -> usize {
+        let dimensions = usize::try_from(self.dimensions).unwrap_or(usize::MAX);
+        dimensions.saturating_mul(dimensions)
+    }
+
+    /// Returns the pairs at which the blend begins and ends.
+    fn limits(&self) -> (f64, f64) {
+        let limit = |rotations: f64| {
+            f64::from(self.dimensions)
+                * (self.original_context / (rotations * 2.0 * core::f64::consts::PI)).ln()
+                / (2.0 * self.base.ln())
+        };
+        let (mut low, mut high) = (limit(self.beta_fast), limit(self.beta_slow));
+        if self.truncate {
+            (low, high) = (low.floor(), high.ceil());
+        }
+        (low.max(0.0), high.min(f64::from(self.dimensions) - 1.0))
+    }
+
+    /// Returns the share of the factor for each pair, over a width of the blend.
+    fn shares_over(&self, width: f64) -> Vec<f64> {
+        let (low, _) = self.limits();
+        let share = |pair: u32| ((f64::from(pair) - low) / width).clamp(0.0, 1.0);
+        (0..self.dimensions / 2).map(share).collect()
+    }
+
+    /// Returns the share of the factor for each pair, as the transformers library computes it.
+    fn shares(&self) -> Vec<f64> {
+        let (low, high) = self.limits();
+        self.shares_over(if low == high { 0.001 } else { high - low })
+    }
+
+    /// Returns the share of the factor for each pair, as programs compute it (`rope_yarn_ramp` of ggml).
+    fn shares_of_programs(&self) -> Vec<f64> {
+        let (low, high) = self.limits();
+        self.shares_over((high - low).max(0.001))
+    }
+
+    /// Returns the number that divides the frequency of each pair.
+    pub(crate) fn factors(&self, factor: f64) -> Vec<f32> {
+        self.shares().iter().map(|share| single(1.0 / (share / factor + 1.0 - share))).collect()
+    }
+
+    /// Returns an original context with which programs that only know the usual betas (32 and 1) and whole
+    /// pairs blend every pair alike: the original context itself if it does, else one in the middle of a range
+    /// of contexts that do. Returns `None` if there is none.
+    pub(crate) fn context_of_programs(&self) -> Option<u32> {
+        let wanted = self.shares();
+        let usual = |context: u32| Self {
+            original_context: f64::from(context),
+            beta_fast: 32.0,
+            beta_slow: 1.0,
+            truncate: true,
+            ..*self
+        };
+        let blends_alike = |context: u32| usual(context).shares_of_programs() == wanted;
+        let whole = |context: f64| {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "the range is compared first"
+            )]
+            (1.0..=f64::from(u32::MAX)).contains(&context).then_some(context as u32)
+        };
+        let given = whole(self.original_context);
+        if given.is_some_and(blends_alike) {
+            return given;
+        }
+        // Limits are whole numbers of pairs: between these contexts, they do not change.
+        let at = |rotations: f64, pair: u32| {
+            let exponent = 2.0 * f64::from(pair) / f64::from(self.dimensions);
+            rotations * 2.0 * core::f64::consts::PI * self.base.powf(exponent)
+        };
+        let pairs = 0..=self.dimensions / 2;
+        let mut changes: Vec<f64> =
+            pairs.flat_map(|pair| [at(32.0, pair), at(1.0, pair)]).chain([1.0]).collect();
+        changes.sort_by(f64::total_cmp);
+        changes.windows(2).find_map(|range| {
+            let [from, to] = *range else { return None };
+            let middle = whole((from * to).sqrt().round())?;
+            (f64::from(middle) > from && f64::from(middle) < to && blends_alike(middle))
+                .then_some(middle)
+        })
+    }
+}
+
 /// The maximum number of rotary dimensions of a head. Real heads have 64 to 512.
 const MAX_DIMENSIONS: f64 = 65536.0;
 
@@ -243,6 +378,57 @@ mod tests {
         (0.999, 3.090236186981201),
         (0.125, -1.1503493785858154),
     ];
+
+    fn yarn(original_context: u32, beta_fast: f64, beta_slow: f64, truncate: bool) -> YarnBlend {
+        YarnBlend {
+            dimensions: 128,
+            base: 1e6,
+            original_context: f64::from(original_context),
+            beta_fast,
+            beta_slow,
+            truncate,
+        }
+    }
+
+    #[test]
+    fn usual_betas_keep_the_original_context() {
+        for context in [32, 4096, 32768, 1 << 20, u32::MAX] {
+            assert_eq!(yarn(context, 32.0, 1.0, true).context_of_programs(), Some(context));
+        }
+    }
+
+    #[test]
+    fn betas_in_the_usual_ratio_give_another_context() {
+        let wanted = yarn(32768, 64.0, 2.0, true);
+        let context = wanted.context_of_programs().unwrap();
+        // 32768 / 2, within what rounding to whole pairs allows.
+        assert!((14000..19000).contains(&context), "{context}");
+        assert_eq!(yarn(context, 32.0, 1.0, true).shares_of_programs(), wanted.shares());
+    }
+
+    #[test]
+    fn a_different_width_has_no_context() {
+        assert_eq!(yarn(32768, 8.0, 1.0, true).context_of_programs(), None);
+        assert_eq!(yarn(32768, 32.0, 1.0, false).context_of_programs(), None);
+    }
+
+    /// Short contexts, in which no pair turns often: only the slow limit counts.
+    #[test]
+    fn limits_without_pairs_do_not_count() {
+        let small = |beta_fast, beta_slow| YarnBlend {
+            dimensions: 16,
+            base: 1e4,
+            original_context: 32.0,
+            beta_fast,
+            beta_slow,
+            truncate: true,
+        };
+        assert_eq!(small(8.0, 1.0).context_of_programs(), Some(32));
+        let context = small(32.0, 2.0).context_of_programs().unwrap();
+        assert_ne!(context, 32);
+        let programs = YarnBlend { original_context: f64::from(context), ..small(32.0, 1.0) };
+        assert_eq!(programs.shares_of_programs(), small(32.0, 2.0).shares());
+    }
 
     /// The fixture is the result of the reference with PyTorch 2.11.0.
     #[test]
