@@ -18,6 +18,7 @@ use serde_json::Value;
 use crate::facts::{Facts, documents, require_zeros, same_elements};
 use crate::general::{General, MetadataOverride, Parameters, Sources};
 use crate::operations::apply;
+use crate::prefix::WithoutPrefix;
 use crate::vocabulary;
 use crate::weights::{Quantization, TensorScales, Weights};
 
@@ -168,13 +169,31 @@ fn first_weights(
 /// Converts a checkpoint to a GGUF model file of its architecture.
 ///
 /// Tensors keep the order of the checkpoint; a tensor made from several is placed at the last of
-/// them.
+/// them. If the names do not fit the description, but do without the `model.` that all of them begin
+/// with, this is removed, with a note.
 ///
 /// # Errors
 ///
 /// Fails if a required tensor is missing, the architecture does not know a tensor, or a shape
 /// contradicts the hyperparameters.
 pub fn convert(
+    checkpoint: &dyn Pretrained,
+    architecture: &Architecture,
+    options: &ConvertOptions,
+) -> Result<Recipe> {
+    let converted = convert_named(checkpoint, architecture, options);
+    let is_about_names =
+        |error: &Error| matches!(error.kind(), ErrorKind::Checkpoint | ErrorKind::Architecture);
+    match converted {
+        Err(error) if is_about_names(&error) => WithoutPrefix::of(checkpoint)
+            .and_then(|inner| convert_named(&inner, architecture, options).ok())
+            .ok_or(error),
+        converted => converted,
+    }
+}
+
+/// Converts a checkpoint whose tensors have the names that the description expects.
+fn convert_named(
     checkpoint: &dyn Pretrained,
     architecture: &Architecture,
     options: &ConvertOptions,

@@ -9,6 +9,7 @@ mod general;
 mod legacy;
 mod lora;
 mod operations;
+mod prefix;
 mod target;
 mod vocabulary;
 mod weights;
