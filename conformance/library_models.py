@@ -74,7 +74,9 @@ OVERRIDES: dict[str, dict] = {
     "dots3_note_text": {"head_dim": 64, "per_layer_config": {str(i): {"kv_lora_rank": 32, "num_attention_heads": 8, "num_key_value_heads": 8, "q_lora_rank": 48, "qk_nope_head_dim": 48, "qk_rope_head_dim": 16, "v_head_dim": 16} for i in [2, 3]}},
     "dots1": {"n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2, "first_k_dense_replace": 1},
     "ernie4_5_moe": {"moe_layer_end_index": LAYERS - 1, "num_key_value_heads": 2, "intermediate_size": 128},
-    "gemma3n_text": {"num_kv_shared_layers": 2, "layer_types": ["full_attention" if i % 5 == 4 else "sliding_attention" for i in range(22)], "num_hidden_layers": 22, "intermediate_size": [96] * 22, "activation_sparsity_pattern": [0.95] * 10 + [0.0] * 12},
+    "gemma3n_text": {"num_kv_shared_layers": 2, "layer_types": ["full_attention" if i % 5 == 4 else "sliding_attention" for i in range(22)], "num_hidden_layers": 22, "intermediate_size": [16384] * 22, "activation_sparsity_pattern": [0.95] * 10 + [0.0] * 12},
+    # Programs read windows of models with as many layers only.
+    "exaone4": {"num_hidden_layers": 64},
     "gemma4_text": {"layer_types": ["sliding_attention", *WINDOWED[1:]]},
     "glm5_next_text": {"index_topk": 8, "index_kpool": 4, "qk_rope_head_dim": 0, "head_dim": 0, "qk_head_dim": 32},
     "granitemoehybrid": {"layer_types": HYBRID},
@@ -293,6 +295,14 @@ class Family:
                 place(self.arguments, self.path)["rope_parameters"] = dict(known) | {"mrope_section": [half - sum(rest), *rest]}
         except Exception:
             pass  # The default case reports it.
+
+    def restore(self, name: str) -> bool:
+        """Gives a field of the text model the class's own value in place of a small one. Returns whether it had a small one."""
+        arguments, own = place(self.arguments, self.path), fields(at(self.config_class(**FIRST.get(self.config_class.model_type, {})), self.path)).get(name)
+        is_small = name in SIZES and name in arguments and arguments[name] != own
+        if is_small:
+            arguments[name] = own
+        return is_small
 
     def config(self, changes: dict | None = None):
         """Returns the small configuration. Keys of `changes` are fields of the text model, or dotted from the top with a leading dot."""

@@ -21,7 +21,7 @@ VALUES: dict[str, list] = {
     "classifier_pooling": ["cls", "mean", "late"], "output_gate_type": ["swish", "sigmoid", None], "use_bidirectional_attention": [True, False, "all", "vision", None],
     "num_key_value_heads": [1, 2, 4, None], "num_kv_heads": [1, 2, 4], "num_global_key_value_heads": [1, 2, None], "num_attention_heads": [2, 8], "n_head": [2, 8],
     "head_dim": [8, 16, 32, 64, None], "global_head_dim": [16, 64], "qk_rope_head_dim": [8, 32], "qk_nope_head_dim": [16], "v_head_dim": [16, 64], "kv_lora_rank": [16], "q_lora_rank": [None, 24],
-    "sliding_window": [4, 16, None], "local_attention": [4, 16], "attention_chunk_size": [4, None], "max_window_layers": [0, 1, 4], "sliding_window_pattern": [1, 2, 4],
+    "sliding_window": [4, 8, 16, None], "local_attention": [4, 16], "attention_chunk_size": [4, None], "max_window_layers": [0, 1, 4], "sliding_window_pattern": [1, 2, 4],
     "global_attn_every_n_layers": [1, 2], "full_attention_interval": [1, 2], "no_rope_layer_interval": [1, 2], "first_k_dense_replace": [0, 2, 4], "num_dense_layers": [0, 2],
     "decoder_sparse_step": [2], "moe_layer_freq": [2], "moe_layer_interval": [2], "interleave_moe_layer_step": [2], "num_nextn_predict_layers": [0, 1], "mlp_only_layers": [[0], [1, 2]],
     "num_experts_per_tok": [1, 3], "num_experts_per_token": [1, 3], "moe_k": [1, 3], "top_k_experts": [1, 3], "n_shared_experts": [1, 2, None], "num_shared_experts": [0, 1, 2],
