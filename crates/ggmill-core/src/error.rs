@@ -101,120 +101,39 @@ enum OwnedSubject {
 /// The facts in a message. Private, so that details can be added without a breaking change.
 #[derive(Debug)]
 pub(crate) enum Detail {
-    Magic {
-        found: [u8; 4],
-    },
-    Version {
-        found: u32,
-    },
-    Ends {
-        what: &'static str,
-        needs: u64,
-        remain: u64,
-    },
-    /// `needs` is the minimum length of the file.
-    Count {
-        what: &'static str,
-        count: u64,
-        least: u64,
-        remain: u64,
-        needs: u64,
-    },
-    Limit {
-        what: &'static str,
-        found: u64,
-        limit: u64,
-    },
-    Memory {
-        bytes: u64,
-    },
-    UnknownValueType {
-        found: u32,
-    },
-    Alignment {
-        found: i128,
-    },
-    AlignmentType {
-        found: ValueType,
-    },
-    AlignmentsDiffer {
-        first: u32,
-        second: u32,
-    },
+    Magic { found: [u8; 4] },
+    Version { found: u32 },
+    Ends { what: &'static str, needs: u64, remain: u64 },
+    Count { what: &'static str, count: u64, least: u64, remain: u64, needs: u64 },
+    Limit { what: &'static str, found: u64, limit: u64 },
+    Memory { bytes: u64 },
+    UnknownValueType { found: u32 },
+    Alignment { found: i128 },
+    AlignmentType { found: ValueType },
+    AlignmentsDiffer { first: u32, second: u32 },
     Elements,
-    Bytes {
-        ggml_type: GgmlType,
-    },
-    RowNotBlocks {
-        row: u64,
-        ggml_type: GgmlType,
-        block: u32,
-    },
-    OffsetOverflow {
-        offset: u64,
-    },
-    DataOutside {
-        start: u64,
-        end: u64,
-        file: u64,
-    },
-    Overlap {
-        start: u64,
-        other: Box<[u8]>,
-        other_end: u64,
-    },
-    UnknownTensorType {
-        found: GgmlType,
-    },
-    WrongType {
-        found: ValueType,
-        expected: &'static str,
-    },
-    DoesNotFit {
-        expected: &'static str,
-    },
-    NotUtf8 {
-        valid_up_to: usize,
-    },
+    Bytes { ggml_type: GgmlType },
+    RowNotBlocks { row: u64, ggml_type: GgmlType, block: u32 },
+    OffsetOverflow { offset: u64 },
+    DataOutside { start: u64, end: u64, file: u64 },
+    Overlap { start: u64, other: Box<[u8]>, other_end: u64 },
+    UnknownTensorType { found: GgmlType },
+    WrongType { found: ValueType, expected: &'static str },
+    DoesNotFit { expected: &'static str },
+    NotUtf8 { valid_up_to: usize },
     KeyMissing,
     TensorMissing,
     Changed,
-    NotLoaded {
-        start: u64,
-        end: u64,
-        loaded: u64,
-    },
-    Row {
-        row: u64,
-        rows: u64,
-    },
-    Place {
-        end: u64,
-        size: u64,
-    },
-    NoPart {
-        part: usize,
-        parts: usize,
-    },
-    ByteOrder {
-        ggml_type: GgmlType,
-    },
-    NotBlocks {
-        ggml_type: GgmlType,
-        found: u64,
-        block: u32,
-    },
-    Shards {
-        shard: Option<usize>,
-        name: Box<[u8]>,
-        fault: ShardFault,
-    },
+    NotLoaded { start: u64, end: u64, loaded: u64 },
+    Row { row: u64, rows: u64 },
+    Place { end: u64, size: u64 },
+    NoPart { part: usize, parts: usize },
+    ByteOrder { ggml_type: GgmlType },
+    NotBlocks { ggml_type: GgmlType, found: u64, block: u32 },
+    Shards { shard: Option<usize>, name: Box<[u8]>, fault: ShardFault },
     Caused(Box<dyn core::error::Error + Send + Sync>),
     Other(&'static str),
-    Written {
-        expected: u64,
-        found: u64,
-    },
+    Written { expected: u64, found: u64 },
 }
 
 impl Error {
