@@ -66,7 +66,7 @@ pub(crate) fn check(model: &Model, input: &[u8]) -> Result<Record, Failure> {
 
 /// Vets the files that are being read, whose numbers are in the input, as one model, and ends reading
 /// them. Writes the verdict on each file by the rules of this module, and whether rules about text apply.
-/// A file that is not GGUF has a verdict of its own; a set with such a file is an error.
+/// A single file that is not GGUF has a verdict; a set with such a file is an error.
 pub(crate) fn vet(files: &mut Files, input: &[u8]) -> Result<Record, Failure> {
     let mut request = Request::parse(input)?;
     request.options = request.options.with_profile(Profile::Threat);
