@@ -2,6 +2,12 @@
 
 const SEVERITIES = ["error", "warning", "note"];
 
+/** Returns a comparison by severity and then by the code of the rule. */
+const comparison = (rank, code) => (a, b) => rank(a) - rank(b) || (code(a) < code(b) ? -1 : Number(code(a) > code(b)));
+
+/** Compares reasons of a verdict. */
+export const compareReasons = comparison(({ severity }) => SEVERITIES.indexOf(severity), ({ rule }) => rule);
+
 /** Joins two reports of different rules, with everything in the order of one report. */
 export function joinReports(one, other) {
   const files = one.files.map((file, at) => joinFiles(file, other.files[at]));
@@ -13,7 +19,7 @@ function joinFiles(one, other) {
   const severities = new Map(findings.map(({ code, severity }) => [code, SEVERITIES.indexOf(severity)]));
   // A rule without findings has no severity, so these rules are sorted by code.
   const rank = ({ code }) => severities.get(code) ?? SEVERITIES.length;
-  const inOrder = (a, b) => rank(a) - rank(b) || (a.code < b.code ? -1 : Number(a.code > b.code));
+  const inOrder = comparison(rank, ({ code }) => code);
   return {
     ...one,
     errors: one.errors + other.errors,

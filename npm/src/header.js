@@ -22,13 +22,18 @@ export class Header {
     this.damaged = damaged;
   }
 
-  /** Passes the parts to a module, and returns its number for the file. */
-  open(module) {
+  /** Passes the parts to a module, which is then reading the file. */
+  feed(module) {
     const feeder = new Feeder(module, this.size);
     for (const piece of this.pieces) {
       if (feeder.feed(piece, this.damaged) === 0) break;
     }
-    return feeder.finish(this.damaged);
+    return feeder;
+  }
+
+  /** Passes the parts to a module, and returns its number for the open file. */
+  open(module) {
+    return this.feed(module).finish(this.damaged);
   }
 }
 
@@ -67,15 +72,14 @@ function holdSize({ size, name }) {
   throw new GgmillError("limit", `${name ?? "the file"}: it has ${size} bytes, but the limit is 2^53 - 1`);
 }
 
-/** Reads the header of a source into a module. */
-export async function readHeader(module, source, first, damaged) {
+/** Reads the header of a source into a module, which is then reading the file. */
+export async function readParts(module, source, first, damaged) {
   holdSize(source);
   const beginning = await readRange(source, 0, Math.min(first, source.size ?? first));
   // The size of a remote file is known only now.
   holdSize(source);
   const { size } = source;
   const pieces = [beginning];
-  const named = (error) => explained(error, source, beginning);
   const feeder = new Feeder(module, size);
   let position = beginning.length;
   let step = first;
@@ -90,13 +94,22 @@ export async function readHeader(module, source, first, damaged) {
       position += piece.length;
       needed = feeder.feed(piece, damaged);
     }
-    const file = feeder.finish(damaged);
-    return { file, header: new Header(size, pieces, damaged) };
+    return { feeder, header: new Header(size, pieces, damaged) };
   } catch (error) {
-    throw named(error);
+    throw explained(error, source, beginning);
   } finally {
     // A local file is opened again when tensors are read.
     await source.close?.();
+  }
+}
+
+/** Opens the header of a source in a module. */
+export async function readHeader(module, source, first, damaged) {
+  const { feeder, header } = await readParts(module, source, first, damaged);
+  try {
+    return { file: feeder.finish(damaged), header };
+  } catch (error) {
+    throw explained(error, source, header.pieces[0]);
   }
 }
 

@@ -130,6 +130,53 @@ export interface OpenOptions {
  */
 export function open(source: Source | readonly Source[], options?: OpenOptions): Promise<Model>;
 
+/**
+ * Says whether a model is safe to hand to a loader, and why not, like `ggmill check --profile threat
+ * --quiet`: whether it has a property that a published flaw of a program needs. Only its header is read. A
+ * file that is damaged or not GGUF is not safe.
+ *
+ * @throws {GgmillError} if the source cannot be read.
+ */
+export function vet(source: Source | readonly Source[], options?: VetOptions): Promise<Verdict>;
+
+/** Options for `vet`. */
+export type VetOptions = Omit<OpenOptions, "damaged">;
+
+/** The verdict on a model: `ggmill.verdict/1`. */
+export interface Verdict {
+  schema: "ggmill.verdict/1";
+  /** Whether there are no reasons. */
+  safe: boolean;
+  reasons: VerdictReason[];
+}
+
+/** A reason not to hand a file to a loader. */
+export interface VerdictReason {
+  /** The path or address of the file as given, or the name of its source; empty if there is none. */
+  path: string;
+  /** The code of the rule, such as `GG1302`. */
+  rule: string;
+  severity: Finding["severity"];
+  offset: number | null;
+  subject: Finding["subject"];
+  summary: string;
+  message: string;
+  /** The published flaws that such a file can trigger. */
+  advisories: Advisory[];
+}
+
+/** A published flaw of a program. */
+export interface Advisory {
+  /** The number of the CVE, the advisory or the issue, or the name of a limit of a program. */
+  id: string;
+  product: string;
+  /** The affected versions as published. */
+  affected: string;
+  /** What happens. */
+  effect: string;
+  address: string;
+}
+
 /** The WebAssembly modules, for bundlers that do not find them automatically. */
 export interface WasmModules {
   /** The module for reading headers. */
@@ -422,9 +469,10 @@ export class HeaderPatch {
 export interface CheckOptions {
   /**
    * The rules to apply: those of the specification, of llama.cpp, or both; with `run`, chat templates
-   * are also rendered, and the vocabulary is examined with its tokenizer. Default: `all`.
+   * are also rendered, and the vocabulary is examined with its tokenizer; `threat` is that of `vet`.
+   * Default: `all`.
    */
-  profile?: "spec" | "ggml" | "all" | "run";
+  profile?: "spec" | "ggml" | "all" | "run" | "threat";
   /** Apply only these rules: codes, prefixes of codes, or groups. */
   select?: readonly string[];
   /** Skip these rules: codes, prefixes of codes, or groups. */

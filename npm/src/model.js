@@ -2,7 +2,6 @@
 
 import { joinReports } from "./check.js";
 import { GgmillError } from "./error.js";
-import { number } from "./header.js";
 import { OPERATION, load, readError } from "./module.js";
 import { readRange } from "./source.js";
 import { NONE, RecordReader, RecordWriter, VALUE_TYPES, fitted, typeNumber } from "./value.js";
@@ -306,7 +305,7 @@ export class Model {
     if (held === undefined) {
       held = load(name).then((module) => {
         const files = this.#headers.map((header) => header.open(module));
-        const held = new Held(module, files.length === 1 ? files[0] : join(module, files));
+        const held = new Held(module, files.length === 1 ? files[0] : join(module, files).file);
         abandoned.register(this, held, this);
         return held;
       });
@@ -454,9 +453,10 @@ export class HeaderPatch {
 /** Two options as the bits of an argument. */
 const bits = (first, second) => (first ? 1n : 0n) | (second ? 2n : 0n);
 
-/** Combines the shards in a module into one model. */
+/** Combines the shards in a module into one model. Returns it, and the index of each shard in `files`. */
 export function join(module, files) {
   const input = new RecordWriter();
   for (const file of files) input.u32(file);
-  return number(module.call(OPERATION.join, 0, 0n, input.finish()));
+  const record = new RecordReader(module.call(OPERATION.join, 0, 0n, input.finish()));
+  return { file: record.u32(), order: files.map(() => record.u32()) };
 }

@@ -27,6 +27,7 @@ export const OPERATION = Object.freeze({
   detokenize: 28,
   meantKey: 29,
   concernsText: 30,
+  vet: 31,
 });
 
 /** The default URLs of the modules. Bundlers recognize these expressions. */

@@ -130,6 +130,22 @@ impl<'a> Cursor<'a> {
         self.file_len.saturating_sub(self.position)
     }
 
+    /// Fails if the rest of the file cannot hold `count` items of at least `least` bytes each.
+    pub(crate) fn check_room(
+        &self,
+        what: &'static str,
+        count: u64,
+        least: u64,
+    ) -> Result<(), Error> {
+        let (bytes, remain) = (count.saturating_mul(least), self.remain());
+        if bytes <= remain {
+            return Ok(());
+        }
+        let needs = self.position.saturating_add(bytes);
+        let detail = Detail::Count { what, count, least, remain, needs };
+        Err(Error::new(ErrorKind::Truncated, detail))
+    }
+
     /// Returns the available bytes from the position on.
     fn rest(&self) -> &'a [u8] {
         usize::try_from(self.position)

@@ -104,7 +104,7 @@ pub(crate) enum Detail {
     Magic { found: [u8; 4] },
     Version { found: u32 },
     Ends { what: &'static str, needs: u64, remain: u64 },
-    Count { what: &'static str, count: u64, least: u64, remain: u64 },
+    Count { what: &'static str, count: u64, least: u64, remain: u64, needs: u64 },
     Limit { what: &'static str, found: u64, limit: u64 },
     Memory { bytes: u64 },
     UnknownValueType { found: u32 },
@@ -261,6 +261,7 @@ impl Error {
     pub fn needed_length(&self) -> Option<u64> {
         match self.0.detail {
             Detail::DataOutside { end, .. } => Some(end),
+            Detail::Count { needs, .. } => Some(needs),
             Detail::Ends { needs, .. } => self.0.offset?.checked_add(needs),
             _ => None,
         }
@@ -284,7 +285,7 @@ impl fmt::Display for Detail {
             Self::Ends { what, needs, remain } => {
                 write!(f, "{what} needs {needs} bytes, but {remain} remain in the file")
             }
-            Self::Count { what, count, least, remain } => {
+            Self::Count { what, count, least, remain, .. } => {
                 write!(
                     f,
                     "{count} {what} need at least {least} bytes each, but {remain} remain in the \

@@ -485,11 +485,7 @@ pub(crate) fn array_head(
     // The least bytes of an element: its fixed size, or the length of a string, which is also less
     // than the type and length of an array.
     let least = element.fixed_size().unwrap_or(4);
-    if count.checked_mul(least).is_none_or(|bytes| bytes > cursor.remain()) {
-        let detail =
-            Detail::Count { what: "array elements", count, least, remain: cursor.remain() };
-        return Err(Error::new(ErrorKind::Truncated, detail).at(start).into());
-    }
+    cursor.check_room("array elements", count, least).map_err(|error| error.at(start))?;
     if count > element_limit {
         return Err(Error::new(
             ErrorKind::Limit,

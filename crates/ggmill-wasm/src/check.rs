@@ -1,11 +1,12 @@
 //! Findings about a model.
 
 use ggmill_check::render::{self, Checked};
-use ggmill_check::{Input, Options, Profile, RuleSet, Selector};
+use ggmill_check::{Input, Options, Profile, RuleSet, Selector, Verdict};
 use ggmill_core::Model;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::files::{Files, join};
 use crate::record::Record;
 
 /// The rules that are compiled into this module.
@@ -20,6 +21,8 @@ struct Request {
     options: Options,
     /// The names of the files, which can be paths or addresses; empty for an unknown name.
     names: Vec<String>,
+    /// The numbers of files that are being read.
+    files: Vec<u32>,
 }
 
 impl Request {
@@ -27,7 +30,10 @@ impl Request {
         let object: Value = serde_json::from_slice(input)
             .map_err(|error| Failure::new("misuse", format_args!("options: {error}")))?;
         let names = strings(&object, "names")?.into_iter().map(str::to_owned).collect();
-        Ok(Self { options: options(&object)?, names })
+        let files = object.get("files").and_then(Value::as_array);
+        let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
+        let files = files.into_iter().flatten().filter_map(number).collect();
+        Ok(Self { options: options(&object)?, names, files })
     }
 
     fn name(&self, number: usize) -> &str {
@@ -56,6 +62,38 @@ pub(crate) fn check(model: &Model, input: &[u8]) -> Result<Record, Failure> {
         .map(|(number, report)| Checked::new(request.name(number), report))
         .collect();
     Ok(render::json(&files).to_string().into_bytes().into())
+}
+
+/// Vets the files that are being read, whose numbers are in the input, as one model, and ends reading
+/// them. Writes the verdict on each file by the rules of this module, and whether rules about text apply.
+/// A single file that is not GGUF has a verdict; a set with such a file is an error.
+pub(crate) fn vet(files: &mut Files, input: &[u8]) -> Result<Record, Failure> {
+    let mut request = Request::parse(input)?;
+    request.options = request.options.with_profile(Profile::Threat);
+    let mut models = Vec::new();
+    for &number in &request.files {
+        models.push(files.end(number)?.finish_damaged().map(Model::from_header));
+    }
+    let joined = match models.pop() {
+        Some(model) if models.is_empty() => model.map(|model| (model, vec![0])),
+        last => {
+            let shards: Result<Vec<_>, _> = models.into_iter().chain(last).collect();
+            Ok(shards.and_then(join)?)
+        }
+    };
+    let (reports, text) = match joined {
+        Ok((model, order)) => {
+            request.names = order.iter().map(|&place| request.name(place).to_owned()).collect();
+            let inputs = request.inputs(&model);
+            let text = ggmill_check::concerns_text(&inputs, &request.options);
+            (RULES.check_files(&inputs, None, &request.options), text)
+        }
+        Err(error) => (vec![ggmill_check::unreadable(&error, &request.options)], false),
+    };
+    let verdict =
+        |(place, report)| Verdict::of(&[Checked::new(request.name(place), report)]).json();
+    let verdicts: Vec<Value> = reports.iter().enumerate().map(verdict).collect();
+    Ok(json!({ "verdicts": verdicts, "text": text }).to_string().into_bytes().into())
 }
 
 /// Returns one byte: 1 if the options in the input select rules about text that apply to the model,

@@ -3,9 +3,9 @@
 #[cfg(feature = "tokenize")]
 use std::cell::OnceCell;
 
-use ggmill_core::{Decoder, Header, Limits, Model, Progress};
+use ggmill_core::{Decoder, Error, Header, Limits, Model, Progress, Split};
 #[cfg(feature = "tokenize")]
-use ggmill_tokenizer::{Error, Tokenizer};
+use ggmill_tokenizer::Tokenizer;
 
 use crate::failure::Failure;
 use crate::record::{Fields, NONE, Record};
@@ -23,7 +23,7 @@ struct Open {
     model: Model,
     /// The tokenizer, or the error of loading it, after the first use.
     #[cfg(feature = "tokenize")]
-    tokenizer: OnceCell<Result<Tokenizer, Error>>,
+    tokenizer: OnceCell<Result<Tokenizer, ggmill_tokenizer::Error>>,
 }
 
 impl From<Model> for File {
@@ -77,18 +77,24 @@ impl Files {
         Ok(record)
     }
 
+    /// Ends reading, and returns the decoder of a file.
+    pub(crate) fn end(&mut self, number: u32) -> Result<Decoder, Failure> {
+        match self.take(number) {
+            Some(File::Reading(decoder)) => Ok(*decoder),
+            _ => Err(Failure::misuse("the file is not being read")),
+        }
+    }
+
     /// Ends reading, and returns the number of the model. Fails for a damaged file unless `damaged` is
     /// set, which opens its readable part.
     pub(crate) fn finish(&mut self, number: u32, damaged: bool) -> Result<Record, Failure> {
-        let Some(File::Reading(decoder)) = self.take(number) else {
-            return Err(Failure::misuse("the file is not being read"));
-        };
+        let decoder = self.end(number)?;
         let header = if damaged { decoder.finish_damaged()? } else { decoder.finish()? };
         Ok(self.add(Model::from_header(header).into()))
     }
 
-    /// Joins the shards of a set into one model, and returns its number. The numbers of the shards
-    /// become free.
+    /// Joins the shards of a set into one model, and returns its number and, in the order of the shards,
+    /// the index of each in the input. The numbers of the shards become free.
     pub(crate) fn join(&mut self, input: &[u8]) -> Result<Record, Failure> {
         let (mut fields, mut shards) = (Fields(input), Vec::new());
         while let Some(number) = fields.u32() {
@@ -97,7 +103,10 @@ impl Files {
                 _ => return Err(Failure::misuse("a shard is not open")),
             }
         }
-        Ok(self.add(Model::from_shards(shards)?.into()))
+        let (model, order) = join(shards)?;
+        let mut record = self.add(model.into());
+        order.into_iter().for_each(|place| record.count(place));
+        Ok(record)
     }
 
     pub(crate) fn close(&mut self, number: u32) -> Record {
@@ -133,4 +142,14 @@ impl Files {
         let part = usize::try_from(part).ok().and_then(|part| parts.get(part));
         part.ok_or_else(|| Failure::misuse("the model has no such file"))
     }
+}
+
+/// Joins the shards of a set, and returns the index of each in `shards`, in the order of the shards.
+pub(crate) fn join(shards: Vec<Model>) -> Result<(Model, Vec<usize>), Error> {
+    let number = |shard: &Model| Some(Split::of(&shard.metadata()).ok()??.number);
+    let mut order: Vec<_> =
+        shards.iter().enumerate().map(|(place, shard)| (number(shard), place)).collect();
+    order.sort_unstable();
+    let model = Model::from_shards(shards)?;
+    Ok((model, order.into_iter().map(|(_, place)| place).collect()))
 }

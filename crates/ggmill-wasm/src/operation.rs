@@ -62,6 +62,8 @@ fn perform(
         29 => Ok(crate::check::meant_key(files.model(file)?, input)),
         #[cfg(feature = "check")]
         30 => crate::check::concerns_text(files.model(file)?, input),
+        #[cfg(any(feature = "check", feature = "check-text"))]
+        31 => crate::check::vet(files, input),
         _ => Err(Failure::misuse("no such operation")),
     }
 }

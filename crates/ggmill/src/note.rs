@@ -120,6 +120,9 @@ pub enum Note {
     },
     /// These tensors were not compared, because they are not made from a single tensor.
     NotCompared(Vec<String>),
+    /// The chat template of a file cannot be read, so it is not compared with those of the other files of
+    /// its directory; the text has the name of the file and the reason.
+    TemplateNotCompared(String),
     /// The checkpoint has no tokenizer files.
     NoTokenizer,
     /// The directory is the cached copy of a repository of this name.
@@ -185,6 +188,7 @@ impl Note {
                 | Self::UnusedExperts(_)
                 | Self::UnmeasuredEntry(_)
                 | Self::Unreadable(..)
+                | Self::TemplateNotCompared(_)
                 | Self::LastDatasetOnly
                 | Self::NoTokenizer
                 | Self::OddAlignment(_)
@@ -372,6 +376,9 @@ impl fmt::Display for Note {
                 f,
                 "this is the first of {count} shards, from which readers take the metadata"
             ),
+            Self::TemplateNotCompared(reason) => {
+                write!(f, "{reason}; its chat template is not compared")
+            }
             Self::Interrupted(path) => write!(
                 f,
                 "an edit of {} was interrupted; recover it to finish or undo the edit",

@@ -1,7 +1,7 @@
 // What works in every runtime. It throws at the first difference.
 
 import assert from "node:assert/strict";
-import { open } from "../../src/index.js";
+import { open, vet } from "../../src/index.js";
 import { file } from "../helpers.js";
 
 export const bytes = file({ "general.architecture": "llama", "general.name": "Größe" }, { "a.weight": [1, 2, 3, 4] });
@@ -19,6 +19,7 @@ export async function checks() {
   await same(await open({ size: bytes.length, read: async (offset, length) => bytes.subarray(offset, offset + length) }));
   const model = await open(bytes);
   assert.equal((await model.check()).schema, "ggmill.check/1");
+  assert.equal((await vet(new Blob([bytes]))).schema, "ggmill.verdict/1");
   const edited = (await model.edit({ set: { "general.name": "Other" } })).applyTo(bytes);
   assert.equal((await open(edited)).metadata.get("general.name"), "Other");
 }

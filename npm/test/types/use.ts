@@ -1,6 +1,6 @@
 // What programs do with the declarations; compiled, and not run.
 
-import { open, setWasm, GgmillError, type Model, type Value } from "../../src/index.js";
+import { open, setWasm, vet, GgmillError, type Model, type Value, type Verdict } from "../../src/index.js";
 import {
   GGMLQuantizationType,
   GGUFValueType,
@@ -37,6 +37,10 @@ export async function native(file: File): Promise<number> {
   });
   // @ts-expect-error: there is no such option
   await open(file, { other: true });
+  const { safe, reasons }: Verdict = await vet([file], { headers: {} });
+  if (!safe) return reasons[0].advisories.map(({ id }) => id).length;
+  // @ts-expect-error: damaged files have a verdict
+  await vet(file, { damaged: true });
   return values.length + (files[0]?.errors ?? 0) + (estimates[0]?.total ?? 0);
 }
 

@@ -134,7 +134,7 @@ fn started(
         })
         .min_by_key(Candidate::order)?;
     let text = Architecture::builtin_text(best.architecture.name())?;
-    let text = for_class(text, &class, is_class);
+    let text = for_class(text, read.class(), read.model_type());
     // Only the checkpoint kinds changed, so the graph need not be checked again.
     Architecture::read(&text, None, &BuiltinParts).ok()?;
     let nearest = best.architecture.name().to_owned();
@@ -199,54 +199,11 @@ impl Candidate<'_> {
                 list_tensors(&mut text, tensors, &symbols);
             }
         }
-        let members = unread_members(self.architecture, config);
+        let members = self.architecture.unread_members(config);
         list(&mut text, "Members of config.json that no hyperparameter reads", members.into_iter());
         text.push('\n');
         text
     }
-}
-
-/// Returns the members of a configuration that a description does not read, with their values, except
-/// names of classes and files, training options, and tokens.
-fn unread_members(architecture: &Architecture, config: &Json) -> Vec<String> {
-    const IRRELEVANT: [&str; 14] = [
-        "architectures",
-        "auto_map",
-        "dtype",
-        "initializer_range",
-        "model_type",
-        "tokenizer_class",
-        "torch_dtype",
-        "transformers_version",
-        "use_cache",
-        "_name_or_path",
-        "pad_token_id",
-        "bos_token_id",
-        "eos_token_id",
-        "quantization_config",
-    ];
-    let places: BTreeSet<&str> = architecture
-        .parameters
-        .iter()
-        .flat_map(|parameter| &parameter.from)
-        .map(|place| place.rsplit(['(', '#']).next().unwrap_or(place))
-        .filter_map(|place| place.split(['.', ')']).next())
-        .collect();
-    let members = config.as_object().into_iter().flatten();
-    members
-        .filter(|(name, value)| {
-            !(value.is_null()
-                || value.is_object()
-                || name.contains("dropout")
-                || IRRELEVANT.contains(&name.as_str())
-                || places.contains(name.as_str()))
-        })
-        .map(|(name, value)| {
-            let value = value.to_string();
-            let end = value.char_indices().nth(60).map_or(value.len(), |(at, _)| at);
-            format!("{name} = {}", value.get(..end).unwrap_or_default())
-        })
-        .collect()
 }
 
 /// Replaces control characters by spaces, for use in a comment.
@@ -428,13 +385,12 @@ fn compare<'a>(resolved: Resolved<'a>, tensors: &[(&str, Shape)]) -> Misfit<'a> 
     Misfit { unknown, missing, known, resolved }
 }
 
-/// Replaces the checkpoint kinds of a description by one for this class, which keeps the other fields
-/// of the first kind.
-fn for_class(text: &str, class: &str, is_class: bool) -> String {
-    let name = quoted_list(class);
-    let mut own = format!("[[checkpoint]]\nclasses = {}\n", if is_class { &name } else { "[]" });
-    if !is_class {
-        let _ = writeln!(own, "model_types = {name}");
+/// Replaces the checkpoint kinds of a description by one for this class and this model type, which keeps
+/// the other fields of the first kind.
+fn for_class(text: &str, class: Option<&str>, model_type: Option<&str>) -> String {
+    let mut own = format!("[[checkpoint]]\nclasses = {}\n", quoted_list(class));
+    if model_type.is_some() {
+        let _ = writeln!(own, "model_types = {}", quoted_list(model_type));
     }
     let (mut out, mut kinds, mut is_within) = (String::new(), 0usize, false);
     // The number of open brackets in a multi-line value, and whether the value is omitted.
@@ -473,11 +429,11 @@ fn for_class(text: &str, class: &str, is_class: bool) -> String {
     out
 }
 
-/// Returns a list of one string with escapes that are valid in JSON and TOML, without control
+/// Returns a list of at most one string with escapes that are valid in JSON and TOML, without control
 /// characters.
-fn quoted_list(text: &str) -> String {
+fn quoted_list(text: Option<&str>) -> String {
     let mut out = String::new();
-    for c in json!([text]).to_string().chars() {
+    for c in Json::from_iter(text).to_string().chars() {
         if c.is_control() {
             // All of them are below U+0100.
             let _ = write!(out, "\\u{:04x}", u32::from(c));
@@ -519,15 +475,22 @@ mod tests {
         for architecture in all.step_by(step) {
             count += 1;
             let text = Architecture::builtin_text(architecture.name()).unwrap();
-            for (name, is_class) in [("New \"Class\"\u{1b}\u{7f}\u{9b}", true), ("new_type", false)]
+            let class = "New \"Class\"\u{1b}\u{7f}\u{9b}";
+            for (class, model_type) in
+                [(Some(class), None), (None, Some("new_type")), (Some(class), Some("new_type"))]
             {
-                let new = for_class(text, name, is_class);
+                let new = for_class(text, class, model_type);
                 assert!(!new.contains(|c: char| c.is_control() && c != '\n'), "{new:?}");
                 // The graph is that of the built-in description.
                 let new = Architecture::read(&new, None, &BuiltinParts)
                     .unwrap_or_else(|error| panic!("{}: {error}\n{new}", architecture.name()));
                 let classes: Vec<_> = new.checkpoint_classes().collect();
-                assert_eq!(classes, if is_class { vec![name] } else { vec![] });
+                assert_eq!(classes, Vec::from_iter(class));
+                let model_types = new.checkpoints.iter().flat_map(|kind| &kind.model_types);
+                assert_eq!(
+                    model_types.map(|name| &**name).collect::<Vec<_>>(),
+                    Vec::from_iter(model_type)
+                );
             }
         }
         assert!(count > 100 / step, "{count}");
@@ -553,7 +516,7 @@ mod tests {
         let config = json!({
             "architectures": ["NewForCausalLM"], "vocab_size": 512, "num_hidden_layers": 2,
             "hidden_size": 64, "intermediate_size": 172, "num_attention_heads": 8,
-            "max_position_embeddings": 128, "rms_norm_eps": 1e-6,
+            "max_position_embeddings": 128, "rms_norm_eps": 1e-6, "model_type": "new",
         });
         let llama = Architecture::builtin("llama").unwrap();
         let mut of_llama = config.clone();
@@ -590,6 +553,8 @@ mod tests {
 # Required tensors that are missing from the checkpoint:
 #   "#;
         assert!(comments.contains(expected), "{}: {comments}", start.nearest);
+        let kind = "\n[[checkpoint]]\nclasses = [\"NewForCausalLM\"]\nmodel_types = [\"new\"]\n";
+        assert!(start.text.contains(kind), "{}", start.text);
         assert_eq!(comments.matches("down_proj.weight").count(), 1, "{comments}");
     }
 }

@@ -249,6 +249,24 @@ impl<'a> Config<'a> {
         self.find("model_type")?.as_str()
     }
 
+    /// Returns the whole configuration and the section of the language model, each with the path of its
+    /// members.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (String, &'a Json)> {
+        let root = self.root;
+        let of_section = SECTIONS.iter().find_map(|path| {
+            at(root, path)
+                .filter(|section| section.is_object())
+                .map(|part| (format!("{path}."), part))
+        });
+        core::iter::once((String::new(), root)).chain(of_section.filter(|_| self.section.is_some()))
+    }
+
+    /// Returns the other names that the classes of the configuration accept for a member.
+    pub(crate) fn aliases(&self, name: &str) -> Vec<&'static str> {
+        let types = [self.section, Some(self.root)].into_iter().flatten().filter_map(model_type);
+        types.flat_map(|of_type| self.release.aliases(of_type, name)).collect()
+    }
+
     /// Returns `true` if there is a value at a path.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.find(path).is_some()

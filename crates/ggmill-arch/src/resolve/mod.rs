@@ -3,6 +3,7 @@
 pub(crate) mod assignment;
 pub(crate) mod compare;
 pub(crate) mod file;
+mod unread;
 
 use core::cell::Cell;
 use core::fmt;

@@ -333,6 +333,18 @@ fn with_computation(source: &str) -> String {
         .replace("from = [\"n\"]", "default = 1")
 }
 
+/// A graph is checked on many generated models, each of which has all tensors of a loop.
+#[test]
+fn tensors_of_generated_models_are_bounded() {
+    let computation = "def model():\n    return logits(embed(t, tokens))\n";
+    let many = "[[tensors]]\nfor = \"n in 0..60000\"\n[tensors.tensor]\n\"x.{n}\" = { shape = [1], from = \
+                [\"x.{n}\"], required = false }\n";
+    let text = with_computation(computation);
+    Architecture::parse(&text).unwrap();
+    let error = refused(&format!("{text}{many}")).to_string();
+    assert!(error.contains("takes too many steps to check, after 0 generated models"), "{error}");
+}
+
 #[test]
 fn programs_are_bounded() {
     let nested = |open: &str, count: usize, close: &str| {

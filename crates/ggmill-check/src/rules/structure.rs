@@ -114,8 +114,7 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
     let header = input.part;
     if let Some(fault) = input.header_fault() {
         // A more complete download does not help with absurd lengths.
-        let absurd = fault.needed_length().is_some_and(|length| length > MAX_FILE_LEN)
-            || counts_are_absurd(input);
+        let absurd = fault.needed_length().is_some_and(|length| length > MAX_FILE_LEN);
         let rule = if fault.kind() == ErrorKind::Truncated && !absurd {
             &HEADER_CUT
         } else {
@@ -148,19 +147,6 @@ pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
 
 /// The maximum plausible length of a file, in bytes.
 const MAX_FILE_LEN: u64 = 1 << 50;
-
-/// Returns `true` if the header has an implausible number of metadata entries or tensors.
-fn counts_are_absurd(input: &Input<'_>) -> bool {
-    const MAX_COUNT: u64 = 1 << 40;
-    let mut counts = [0; 16];
-    let read = input.bytes().is_some_and(|bytes| bytes.read_at(8, &mut counts).is_ok());
-    let little = input.part.endian() == Endian::Little;
-    let count = |bytes: &[u8; 8]| {
-        if little { u64::from_le_bytes(*bytes) } else { u64::from_be_bytes(*bytes) }
-    };
-    read && input.part.version() > 1
-        && counts.as_chunks::<8>().0.iter().map(count).any(|count| count > MAX_COUNT)
-}
 
 /// Returns the fix of rewriting the file, if it opens without faults. It is removed later if the file has
 /// other bytes: see [`has_only_known_bytes`].

@@ -2,7 +2,7 @@
 //! files are made here: none is an exploit.
 
 use ggmill_check::{Advisory, Options, Profile, rule_page, rules};
-use ggmill_core::GgmlType;
+use ggmill_core::{Endian, GgmlType};
 use ggmill_testdata::bytes::{FileBytes, Value};
 use ggmill_testdata::every_gguf;
 
@@ -60,8 +60,13 @@ fn files(id: &str) -> Option<Vec<Vec<u8>>> {
     let of = |code: &str| example(code).map(|(_, bytes)| bytes);
     match id {
         "CVE-2024-21825" | "CVE-2024-25668" => one(long(Some(8), u64::MAX / 16 + 2)),
-        "CVE-2024-23496" => one(long(None, u64::MAX)),
-        "CVE-2024-25665" => one(long(None, 1 << 40)),
+        "CVE-2024-23496" | "CVE-2024-25665" => one(long(None, u64::MAX)),
+        "CVE-2025-66960" => {
+            let mut file = FileBytes::new(1, Endian::Little);
+            file.head(0, 1).string("a.key").u32(8).length(u64::from(u32::MAX));
+            one(file.into_bytes())
+        }
+        "CVE-2025-66959" => Some(vec![long(None, 1 << 63), long(Some(4), (1 << 63) + 1)]),
         "CVE-2024-25667" | "gguf-py#27188" => one(long(Some(4), 1 << 63)),
         "mlx#4213" => Some(vec![long(None, 4 << 20), long(Some(4), 1 << 20)]),
         "CVE-2024-12055" => one(long(None, 1000)),

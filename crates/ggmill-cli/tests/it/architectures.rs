@@ -54,7 +54,16 @@ fn a_checkpoint_of_an_unknown_class_is_converted_with_a_drafted_description() {
     );
     assert!(draft.contains("classes = [\"LlanaForCausalLM\"]\n"), "{draft}");
     assert!(draft.contains("# Every tensor of the checkpoint is described.\n"), "{draft}");
-    let directory = directory.with("mine.toml", &draft);
+    let config = directory.path().join("model/config.json");
+    let text = std::fs::read_to_string(&config).unwrap();
+    let with_member = text.replacen('{', "{ \"mtp_depth\": 2,", 1);
+    let directory = directory.with("mine.toml", &draft).with("more.json", with_member);
+    let args = ["architectures", "check", "mine.toml", "--config", "more.json"];
+    let checked = fine(&directory, &args).stdout;
+    let (_, unread) = checked
+        .split_once("\nmembers of config.json that the description does not read\n")
+        .unwrap();
+    assert!(unread.contains("  mtp_depth = 2\n") && !unread.contains("hidden_size"), "{unread}");
     let args = ["architectures", "check", "mine.toml", "--config", "model/config.json"];
     let checked = fine(&directory, &args).stdout;
     for expected in [

@@ -736,3 +736,33 @@ fn templates_of_a_repository_are_compared() {
     std::fs::write(directory.path().join("tokenizer_config.json"), config).unwrap();
     assert_eq!(differing(&["."]), ["a.gguf", "c.gguf"]);
 }
+
+/// A template that cannot be read is named, since it is not compared.
+#[test]
+fn templates_that_cannot_be_read_are_named() {
+    let mut file = FileBytes::v3(0, 2);
+    file.pair("general.architecture", &"llama".into());
+    file.pair("tokenizer.chat_template", &Value::U32(1));
+    let directory = Directory::new()
+        .with("a.gguf", file.into_bytes())
+        .with("b.gguf", with_template(GOOD))
+        .with("chat_template.jinja", [0xff, 0xfe])
+        .with("tokenizer_config.json", "{\"chat_template\": ");
+    let found = ggmill(directory.path(), &["check", ".", "--exit-zero"]);
+    for name in ["a.gguf", "chat_template.jinja", "tokenizer_config.json"] {
+        let line = found.stderr.lines().find(|line| line.contains(name));
+        assert!(
+            line.is_some_and(|line| line.starts_with("warning") && line.contains("not compared")),
+            "{name}: {}",
+            found.stderr
+        );
+    }
+    assert!(!found.stderr.contains("b.gguf"), "{}", found.stderr);
+    // A checkpoint without a template has nothing to compare.
+    for name in ["a.gguf", "chat_template.jinja"] {
+        std::fs::remove_file(directory.path().join(name)).unwrap();
+    }
+    std::fs::write(directory.path().join("tokenizer_config.json"), "{}").unwrap();
+    let found = ggmill(directory.path(), &["check", ".", "--exit-zero"]);
+    assert!(!found.stderr.contains("not compared"), "{}", found.stderr);
+}

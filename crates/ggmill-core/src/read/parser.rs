@@ -148,7 +148,7 @@ impl Parser {
             self.tensor_count,
             length.saturating_add(16),
             self.limits.tensors,
-            counts.remain(),
+            &counts,
         )
         .map_err(|error| error.at(at))?;
         check_count(
@@ -156,7 +156,7 @@ impl Parser {
             self.entry_count,
             length.saturating_add(5),
             self.limits.entries,
-            counts.remain(),
+            &counts,
         )
         .map_err(|error| error.at(at.saturating_add(length)))?;
         *cursor = counts;
@@ -286,11 +286,9 @@ fn check_count(
     count: u64,
     least: u64,
     limit_of: u64,
-    remain: u64,
+    cursor: &Cursor<'_>,
 ) -> Result<()> {
-    if count.checked_mul(least).is_none_or(|bytes| bytes > remain) {
-        return Err(Error::new(ErrorKind::Truncated, Detail::Count { what, count, least, remain }));
-    }
+    cursor.check_room(what, count, least)?;
     if count > limit_of {
         return Err(limit(what, count, limit_of));
     }

@@ -3,11 +3,14 @@
 use crate::data::schema::RawGroup;
 use crate::description::tensor::template::{OriginTemplate, TensorTemplate};
 use crate::description::tensor::{Budget, TensorOutline, TensorSpec};
-use crate::error::{Result, SubjectKind};
+use crate::error::{Error, Result, SubjectKind};
 use crate::language::expression::{Expression, Loop, Scope, condition};
 use crate::language::pattern::Template;
 use crate::limits::MAX_TENSORS;
 use crate::reference::role::Role;
+
+/// The steps that a tensor counts as: about the time to allocate its names.
+const STEPS: usize = 1 << 7;
 
 /// Tensors that share a loop and a condition.
 #[derive(Clone, Debug)]
@@ -123,6 +126,7 @@ impl TensorGroup {
             return Ok(());
         }
         for template in &self.tensors {
+            scope.spend(STEPS).map_err(Error::configuration)?;
             let spec = template
                 .resolve(scope, budget)
                 .map_err(|error| error.about(SubjectKind::Tensor, template.name.text()))?;

@@ -29,7 +29,8 @@ Examples:
 
 The computation is read from my-model.py beside the description, or from the description itself, and \
 its graph is checked on generated models. With --config, prints the hyperparameters, metadata keys \
-and tensors of the model that config.json describes, and an outline of its graph.
+and tensors of the model that config.json describes, the members of config.json that the description does \
+not read, and an outline of the graph.
 
 Exit code 1: the description gives no graph for this model.")]
 pub(crate) struct Args {
@@ -127,6 +128,13 @@ fn write_model(
         writeln!(out, "  {} = {}", key.name, value_of(&key.value))?;
     }
     write_tensors(out, &resolved)?;
+    let unread = architecture.unread_members(&config);
+    if !unread.is_empty() {
+        writeln!(out, "\nmembers of config.json that the description does not read")?;
+        for member in unread {
+            writeln!(out, "  {}", RawStr::from(&*member))?;
+        }
+    }
     Ok(match graph(architecture, &resolved) {
         None => {
             writeln!(out, "\ngraph: none, the description has no computation")?;
