@@ -47,6 +47,9 @@ macro_rules! description_and_part {
             /// Names of hyperparameters, keys and tensors of included parts to remove.
             #[serde(default)]
             pub(crate) drop: Vec<String>,
+            /// Changes of tensors of included parts, field by field. The tensors keep their places.
+            #[serde(default)]
+            pub(crate) change: Ordered<RawTensor>,
             #[serde(default)]
             pub(crate) checkpoint: Vec<RawCheckpoint>,
             /// The supported values of `quantization_config.quant_method`.
@@ -69,7 +72,7 @@ macro_rules! description_and_part {
         }
 
         coded! {
-            RawArchitecture { schema, name, title, loader, without_graph, computation, include, drop, $($field,)* }
+            RawArchitecture { schema, name, title, loader, without_graph, computation, include, drop, change, $($field,)* }
             of checkpoints { checkpoint, quantized, example, $($of,)* }
         }
         coded! { RawPart { schema, $($field,)* } of checkpoints { $($of,)* } }
@@ -654,6 +657,11 @@ impl RawExpression {
 pub(crate) struct Ordered<T>(pub(crate) Vec<(String, T)>);
 
 impl<T> Ordered<T> {
+    /// Returns the entry with this name.
+    pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut T> {
+        self.0.iter_mut().find(|(known, _)| known == name).map(|(_, entry)| entry)
+    }
+
     /// Removes the entry with this name and returns it.
     pub(crate) fn remove(&mut self, name: &str) -> Option<T> {
         let index = self.0.iter().position(|(known, _)| known == name)?;

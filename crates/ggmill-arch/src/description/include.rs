@@ -64,6 +64,16 @@ impl RawArchitecture {
                 return Err(Error::description(message));
             }
         }
+        for (name, fields) in core::mem::take(&mut self.change).0 {
+            let mut groups = whole.tensors.iter_mut();
+            let tensor = groups.find_map(|group| group.tensor.get_mut(&name)).ok_or_else(|| {
+                Error::description(format!(
+                    "change {}: no included part has this tensor",
+                    quoted(&name)
+                ))
+            })?;
+            tensor.merge(fields);
+        }
         add(&mut whole, self.take_part());
         self.set_part(whole);
         self.order_keys()

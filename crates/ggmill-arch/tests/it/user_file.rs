@@ -167,3 +167,38 @@ fn the_example_of_the_documentation_works() {
         );
     }
 }
+
+/// Returns the tensors of a description that includes the usual parts, in order, with these changes.
+fn order_with(changes: &str) -> ggmill_arch::Result<Vec<String>> {
+    let text = format!(
+        r#"
+schema = "ggmill.architecture/1"
+name = "order"
+title = "Order"
+include = ["base", "model", "attention", "rms-norm", "feed-forward", "hf-model", "hf-norms", "hf-attention", "hf-ffn"]
+[[checkpoint]]
+classes = ["OrderForCausalLM"]
+[vocabulary]
+kinds = ["bpe"]
+[change]
+{changes}"#
+    );
+    let config = json!({ "architectures": ["OrderForCausalLM"], "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 96, "vocab_size": 32, "max_position_embeddings": 64, "rms_norm_eps": 1e-6, "tie_word_embeddings": false });
+    let model = Architecture::parse(&text)?.resolve(&config)?;
+    Ok(model.tensors().iter().map(|tensor| tensor.name.clone()).collect())
+}
+
+#[test]
+fn changing_a_tensor_keeps_the_order() {
+    let plain = order_with("").unwrap();
+    assert_eq!(plain.len(), 3 + 2 * 13, "{plain:?}");
+    for name in plain.iter().filter(|name| !name.starts_with("blk.1.")) {
+        let name = name.replace("blk.0.", "blk.{bid}.");
+        for change in ["{}", "{ role = \"other\" }", "{ operations = [\"mul(2.0)\"] }"] {
+            let found = order_with(&format!("\"{name}\" = {change}\n")).unwrap();
+            assert_eq!(found, plain, "{name} = {change}");
+        }
+    }
+    let error = order_with("\"blk.{bid}.attn_r.weight\" = {}\n").unwrap_err().to_string();
+    assert!(error.contains("change \"blk.{bid}.attn_r.weight\": no included part has this tensor"), "{error}");
+}
