@@ -205,7 +205,7 @@ pub(crate) struct RawCheckpoint {
 }
 
 /// A definition that later parts can override field by field.
-trait Merge {
+pub(crate) trait Merge {
     /// Overrides the fields that `later` sets.
     fn merge(&mut self, later: Self);
 }
@@ -669,7 +669,6 @@ impl<T> Ordered<T> {
     }
 }
 
-#[expect(private_bounds, reason = "definitions are merged only in this crate")]
 impl<T: Merge> Ordered<T> {
     /// Merges entries with the same name, and appends the others.
     pub(crate) fn merge(&mut self, later: Self) {

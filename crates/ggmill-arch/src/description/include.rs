@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::data::schema::{RawArchitecture, RawPart, RawStage};
+use crate::data::schema::{Merge as _, RawArchitecture, RawPart, RawStage};
 use crate::error::{Error, ErrorKind, Result, quoted};
 use crate::limits::MAX_INCLUDES;
 

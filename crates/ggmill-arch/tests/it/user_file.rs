@@ -184,7 +184,8 @@ kinds = ["bpe"]
 {changes}"#
     );
     let config = json!({ "architectures": ["OrderForCausalLM"], "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 96, "vocab_size": 32, "max_position_embeddings": 64, "rms_norm_eps": 1e-6, "tie_word_embeddings": false });
-    let model = Architecture::parse(&text)?.resolve(&config)?;
+    let architecture = Architecture::parse(&text)?;
+    let model = architecture.resolve(&config)?;
     Ok(model.tensors().iter().map(|tensor| tensor.name.clone()).collect())
 }
 
@@ -200,5 +201,8 @@ fn changing_a_tensor_keeps_the_order() {
         }
     }
     let error = order_with("\"blk.{bid}.attn_r.weight\" = {}\n").unwrap_err().to_string();
-    assert!(error.contains("change \"blk.{bid}.attn_r.weight\": no included part has this tensor"), "{error}");
+    assert!(
+        error.contains("change \"blk.{bid}.attn_r.weight\": no included part has this tensor"),
+        "{error}"
+    );
 }
