@@ -159,7 +159,7 @@ fn bad_requests_are_refused() {
                 "--calibrate-ctx",
                 "32",
                 "--tensor-type",
-                ".*=q8_0",
+                ".*=f16",
             ],
             "no tensor of the result has a type that can be rounded",
         ),
