@@ -141,9 +141,9 @@ pub fn linear_inputs<E: From<Error>>(
     let (texts, sources) = (divided.texts(), divided.sources());
     let mut original = runner.start(program, &texts, sources, None)?;
     let mut replaced = runner.start(program, &texts, sources, None)?;
-    for number in 0..=last {
+    for (number, node) in nodes.iter().enumerate().take(last + 1) {
         let mut variant = None;
-        if let Some(weight) = matrix_of(&nodes[number].operation) {
+        if let Some(weight) = matrix_of(&node.operation) {
             let inputs = inputs_of(program, [&original, &replaced], number, weight)?;
             if let Some(found) = visit(&inputs)? {
                 let Replacement { ggml_type, blocks } = found;

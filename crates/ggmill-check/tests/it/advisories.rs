@@ -52,6 +52,13 @@ fn tensors(all: &[(&[u64], u64)]) -> Vec<u8> {
     file.into_bytes()
 }
 
+/// Returns a file of version 1 whose string has 4 GiB.
+fn string_of_version_1() -> Vec<u8> {
+    let mut file = FileBytes::new(1, Endian::Little);
+    file.head(0, 1).string("a.key").u32(8).length(u64::from(u32::MAX));
+    file.into_bytes()
+}
+
 /// Returns the files that have the property of an advisory.
 fn files(id: &str) -> Option<Vec<Vec<u8>>> {
     let llama = Model::llama;
@@ -61,11 +68,7 @@ fn files(id: &str) -> Option<Vec<Vec<u8>>> {
     match id {
         "CVE-2024-21825" | "CVE-2024-25668" => one(long(Some(8), u64::MAX / 16 + 2)),
         "CVE-2024-23496" | "CVE-2024-25665" => one(long(None, u64::MAX)),
-        "CVE-2025-66960" => {
-            let mut file = FileBytes::new(1, Endian::Little);
-            file.head(0, 1).string("a.key").u32(8).length(u64::from(u32::MAX));
-            one(file.into_bytes())
-        }
+        "CVE-2025-66960" => one(string_of_version_1()),
         "CVE-2025-66959" => Some(vec![long(None, 1 << 63), long(Some(4), (1 << 63) + 1)]),
         "CVE-2024-25667" | "gguf-py#27188" => one(long(Some(4), 1 << 63)),
         "mlx#4213" => Some(vec![long(None, 4 << 20), long(Some(4), 1 << 20)]),

@@ -267,7 +267,9 @@ fn report(
     let is_directory = args.files.iter().any(|path| path.is_dir());
     let (repository, notes) =
         if is_directory { ggmill::repository_templates(models) } else { Default::default() };
-    notes.iter().for_each(|note| console.tell(note));
+    for note in &notes {
+        console.tell(note);
+    }
     for (number, files) in models.iter().enumerate() {
         if args.fix && !apply_fixes(args, files, catalogue, &mut fixed, failures, console) {
             continue;

@@ -153,14 +153,7 @@ fn bad_requests_are_refused() {
         (&["--calibrate", "none.txt"], "none.txt"),
         (&["--calibrate-ctx", "32"], "required"),
         (
-            &[
-                "--calibrate-tokens",
-                "ids.json",
-                "--calibrate-ctx",
-                "32",
-                "--tensor-type",
-                ".*=f16",
-            ],
+            &["--calibrate-tokens", "ids.json", "--calibrate-ctx", "32", "--tensor-type", ".*=f16"],
             "no tensor of the result has a type that can be rounded",
         ),
     ] {

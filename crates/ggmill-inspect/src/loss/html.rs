@@ -64,7 +64,7 @@ pub fn write(out: &mut dyn Write, report: &LossReport<'_>) -> io::Result<()> {
     )
 }
 
-/// What the column of results has.
+/// The explanation of the column of results.
 const RESULTS: &str = " Results: the error of what a matrix computes on text that was not used, rounded weight \
                        by weight and as written.";
 

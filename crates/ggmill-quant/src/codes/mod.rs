@@ -48,9 +48,9 @@ pub struct Codes {
 /// The levels of scales or of minima.
 #[derive(Debug, Default)]
 struct Levels {
-    /// What each level multiplies the super-scale by, ascending.
+    /// The factor of the super-scale at each level, ascending.
     factors: Vec<f32>,
-    /// How each level is stored.
+    /// The stored number of each level.
     stored: Vec<u32>,
 }
 
@@ -74,7 +74,7 @@ struct Units {
     are_integers: bool,
 }
 
-/// What determines the values of a block.
+/// The numbers that determine the values of a block.
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::exhaustive_structs, reason = "callers make it")]
 pub struct BlockParts<'a> {

@@ -39,7 +39,7 @@ pub struct GroupChoice {
     pub units: Vec<PerRow>,
     /// The value of each weight.
     pub values: Vec<PerRow>,
-    /// What the columns after each weight make up for: the errors, divided by the diagonal of the metric.
+    /// The errors, divided by the diagonal of the metric, for which later columns make up.
     pub errors: Vec<PerRow>,
     /// The loss of the group.
     pub losses: PerRow,
@@ -102,7 +102,7 @@ pub struct GroupSearch<'c> {
     /// The weights, which make up for the errors so far.
     rest: Vec<PerRow>,
     trial: GroupChoice,
-    /// What units lose, and what ones do: products with *U⁻¹*.
+    /// The products of units, and of ones, with *U⁻¹*: the losses that they cause.
     units: Vec<PerRow>,
     ones: Vec<f32>,
     gradient: Vec<PerRow>,

@@ -63,8 +63,8 @@ fn choose(
 fn encoded(ggml_type: GgmlType, codes: &Codes, rows: &[f32]) -> Vec<u8> {
     let mut blocks = vec![0; ROWS * codes.bytes()];
     let importance = vec![1.0; codes.elements()];
-    let codec = codec(ggml_type).unwrap();
-    codec.quantize(rows, codes.elements(), Some(&importance), &mut blocks).unwrap();
+    let encoder = codec(ggml_type).unwrap();
+    encoder.quantize(rows, codes.elements(), Some(&importance), &mut blocks).unwrap();
     blocks
 }
 

@@ -61,14 +61,14 @@ impl Rounding {
         let size = ggml_type.layout().and_then(|layout| layout.bytes_for(n as u64)).unwrap_or(0);
         let rows: Vec<&[f32]> = values.chunks(ROWS_PER_TASK * n).collect();
         let own = &self.factor.diagonal;
-        let encoded = workers.map(&rows, |rows| {
+        let pieces = workers.map(&rows, |rows| {
             let mut blocks = vec![0; rows.len() / n * size as usize];
             encoder.quantize(rows, n, Some(own), &mut blocks)?;
             Ok::<_, ggmill_quant::Error>(blocks)
         });
         let mut blocks = Vec::new();
-        for encoded in encoded {
-            blocks.extend(encoded.map_err(of_quant)?);
+        for piece in pieces {
+            blocks.extend(piece.map_err(of_quant)?);
         }
         Ok(blocks)
     }

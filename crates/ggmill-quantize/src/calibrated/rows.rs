@@ -28,7 +28,7 @@ const FREE_STEPS: [i16; 7] = [0, -12, -8, -4, 4, 8, 12];
 /// The levels of a scale that are tried, as distances from the present one.
 const LEVEL_STEPS: [i16; 5] = [0, -2, -1, 1, 2];
 
-/// What rounding to a type needs.
+/// The factor, the importance, the codes and the encoder for rounding to a type.
 pub(super) struct Method<'r> {
     factor: &'r Factor,
     importance: &'r [f32],

@@ -40,7 +40,7 @@ pub(super) fn start(
     let chunks = text.read(model)?;
     let count = chunks.texts().len();
     let fitted = count - (count / HELD_OUT).max(1);
-    let test = Measuring {
+    let held_out = Measuring {
         model: model.clone(),
         catalogue,
         runner: runner(threads, memory)?,
@@ -48,7 +48,7 @@ pub(super) fn start(
         fitted: chunks.clone().part(0, Some(fitted))?,
         held_out: chunks.clone().part(fitted, None)?,
     };
-    Ok((Calibrated { chunks, fitted }, test))
+    Ok((Calibrated { chunks, fitted }, held_out))
 }
 
 /// A tensor that was rounded by what it computes on a text. Errors are sums of squares of the errors of
@@ -99,7 +99,7 @@ struct Rounded {
 pub(super) fn round(
     recipes: &mut [Recipe],
     source: impl Checkpoint + Send + 'static,
-    text: &Calibrated,
+    calibrated: &Calibrated,
     test: &Measuring,
     call: &mut Call<'_>,
 ) -> Result<(Source, Vec<RoundedTensor>)> {
@@ -124,7 +124,7 @@ pub(super) fn round(
         return Err(Error::misuse(message));
     }
     let columns = planned.values().map(|planned| planned.shape.row_len()).max().unwrap_or(0);
-    let tokens = (text.fitted * text.chunks.context()) as u64;
+    let tokens = (calibrated.fitted * calibrated.chunks.context()) as u64;
     if tokens < columns {
         call.note(Note::ShortCalibration { tokens, columns });
     }
@@ -148,7 +148,7 @@ pub(super) fn round(
                 rounded: inputs.replaced(),
                 residuals: inputs.residuals(),
             };
-            let [fit, test] = all.split(inputs.first_row(text.fitted));
+            let [fit, test] = all.split(inputs.first_row(calibrated.fitted));
             let rounding = match &mut shared {
                 Some((operand, rounding)) if *operand == inputs.operand() => rounding,
                 shared => {
@@ -161,7 +161,7 @@ pub(super) fn round(
             candidate(rounding, *ggml_type, &weights, [&fit, &test], &workers)?
                 .map(|found| vec![found])
         } else {
-            of_experts(inputs, text, *ggml_type, &weights, &workers)?
+            of_experts(inputs, calibrated, *ggml_type, &weights, &workers)?
         };
         let Some(found) = found else { return Ok(None) };
         let (mut blocks, matrices) = (Vec::new(), found.len());
@@ -172,10 +172,11 @@ pub(super) fn round(
             matrices,
             plain_matrices: 0,
         };
+        let share = 1.0 / f64::from(u32::try_from(matrices).unwrap_or(u32::MAX));
         for found in found {
             blocks.extend(found.blocks);
-            tensor.error += found.error / matrices as f64;
-            tensor.plain_error += found.plain_error / matrices as f64;
+            tensor.error += share * found.error;
+            tensor.plain_error += share * found.plain_error;
             tensor.plain_matrices += usize::from(found.error >= found.plain_error);
         }
         rounded.tensors.push(tensor);
@@ -186,7 +187,7 @@ pub(super) fn round(
         Ok(Some(replacement))
     };
     let reserved = memory(planned.values());
-    linear_inputs(runner, &program, text.chunks.texts(), reserved, visit)
+    linear_inputs(runner, &program, calibrated.chunks.texts(), reserved, visit)
         .map_err(|error| located(error, model))?;
 
     let mut joined = Joined::new();
@@ -257,22 +258,22 @@ fn candidate(
 /// of all.
 fn of_experts(
     inputs: &LinearInputs<'_>,
-    text: &Calibrated,
+    calibrated: &Calibrated,
     ggml_type: GgmlType,
     weights: &[f32],
     workers: &Workers,
 ) -> Result<Option<Vec<Candidate>>> {
     let columns = inputs.columns();
-    let fitted = inputs.first_row(text.fitted) * columns;
+    let fitted = inputs.first_row(calibrated.fitted) * columns;
     let mut of_all = Hessian::new(columns)?;
     of_all.add(&inputs.replaced()[..fitted], workers)?;
     let matrices = weights.chunks_exact(weights.len() / inputs.matrices());
     let mut found = Vec::new();
     for (number, weights) in matrices.enumerate() {
         let mut hessian = Hessian::new(columns)?;
-        let chunks = text.chunks.texts().len();
-        let [fit, test] =
-            [0..text.fitted, text.fitted..chunks].map(|texts| inputs.of_matrix(number, texts));
+        let chunks = calibrated.chunks.texts().len();
+        let [fit, test] = [0..calibrated.fitted, calibrated.fitted..chunks]
+            .map(|texts| inputs.of_matrix(number, texts));
         hessian.add(&fit, workers)?;
         hessian.blend(&of_all, columns / BLENDED_SHARE);
         let rounding = Rounding::new(&hessian, workers)?;

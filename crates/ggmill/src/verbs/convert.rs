@@ -12,12 +12,12 @@ use ggmill_convert::{
 use ggmill_core::{FileType, RawStr, Value, keys};
 use ggmill_inspect::FileKind;
 use ggmill_pipeline::formats::{CheckpointDirectory, Legacy, PeftAdapter};
-use ggmill_pipeline::{Pretrained, Recipe, ShardLimit, SplitOptions};
+use ggmill_pipeline::{Plan, Pretrained, Recipe, ShardLimit, SplitOptions};
 use ggmill_quantize::{Goal, QuantizeOptions, Target, TypePlan, fit_recipe, quantize_recipe};
 use ggmill_run::RecordedLogits;
 
 use super::RunText;
-use super::calibrate::{self, round};
+use super::calibrate::{self, Calibrated, round};
 use super::checkpoint::{
     name_in_cache, open_checkpoint, open_target, target_vocabulary, unknown_class,
 };
@@ -545,18 +545,7 @@ impl<'a> Convert<'a> {
             }
             _ => None,
         };
-        let rounding = match (rounding, &exact) {
-            (Some((text, memory)), Some(exact)) => {
-                let model = planned_model(exact.clone(), &self.path, &self.open)?;
-                let text = (&text, memory);
-                Some(calibrate::start(&model, catalogue.clone(), text, self.call.threads)?)
-            }
-            (Some(_), None) => {
-                let message = "a draft model runs with its target only";
-                return Err(Error::misuse(message).at(&self.path));
-            }
-            (None, _) => None,
-        };
+        let rounding = self.start_rounding(rounding, exact.as_ref(), &catalogue)?;
         let reference = match (self.logits.take(), verify) {
             (Some((_, logits)), _) => Some(Reference::Recorded(logits, catalogue.clone())),
             (None, Some(library)) => {
@@ -606,9 +595,9 @@ impl<'a> Convert<'a> {
         };
         let mut test = None;
         let source = match rounding.filter(|_| refusal.is_none()) {
-            Some((text, rounding)) => {
+            Some((calibrated, rounding)) => {
                 let (source, _) =
-                    round(&mut recipes, checkpoint, &text, &rounding, &mut self.call)?;
+                    round(&mut recipes, checkpoint, &calibrated, &rounding, &mut self.call)?;
                 test = Some(rounding);
                 source
             }
@@ -626,6 +615,23 @@ impl<'a> Convert<'a> {
         };
         let planned = Planned::new(what, self.call)?;
         Ok(ConvertPlan { planned, has_vocabulary, reference, test })
+    }
+
+    /// Reads a text for rounding. `exact` is the plan of the conversion to F32, which runs on the text.
+    fn start_rounding(
+        &self,
+        text: Option<(RunText, Option<u64>)>,
+        exact: Option<&Plan>,
+        catalogue: &Catalogue,
+    ) -> Result<Option<(Calibrated, Measuring)>> {
+        let Some((text, memory)) = text else { return Ok(None) };
+        let Some(exact) = exact else {
+            let message = "a draft model runs with its target only";
+            return Err(Error::misuse(message).at(&self.path));
+        };
+        let model = planned_model(exact.clone(), &self.path, &self.open)?;
+        let text = (&text, memory);
+        calibrate::start(&model, catalogue.clone(), text, self.call.threads).map(Some)
     }
 
     /// Quantizes a recipe, so that conversion and quantization run in one pass.

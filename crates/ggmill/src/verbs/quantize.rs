@@ -285,10 +285,10 @@ impl<'a> Quantize<'a> {
         let (mut recipes, refusal) = with_refusal(&mut options, test, &mut call, recipes)?;
         let mut compared = Vec::new();
         let (source, rounded) = match rounding.filter(|_| refusal.is_none()) {
-            Some((text, test)) => {
+            Some((calibrated, test)) => {
                 let plans = recipes.iter().map(|recipe| recipe.clone().plan(&checkpoint));
                 compared = plans.collect::<ggmill_pipeline::Result<_>>()?;
-                let found = round(&mut recipes, checkpoint, &text, &test, &mut call)?;
+                let found = round(&mut recipes, checkpoint, &calibrated, &test, &mut call)?;
                 measuring = Some(test);
                 found
             }

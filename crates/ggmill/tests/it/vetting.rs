@@ -75,8 +75,8 @@ fn shards_are_vetted_as_a_set() {
     };
     let server = serve(set(GOOD));
     assert!(ggmill::vet(server.url(&format!("/{}", name(2)))).unwrap().is_safe());
-    let (requests, sent) = (server.requests().len(), server.sent());
-    assert!(requests <= 4 && sent < 5 * MIB as u64, "{requests} requests, {sent} bytes");
+    let (requests, bytes) = (server.requests().len(), server.sent());
+    assert!(requests <= 4 && bytes < 5 * MIB as u64, "{requests} requests, {bytes} bytes");
 
     let server = serve(set(BAD));
     let verdict = ggmill::vet(server.url(&format!("/{}", name(3)))).unwrap();

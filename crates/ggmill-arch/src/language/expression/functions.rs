@@ -326,6 +326,13 @@ impl Function {
                 let values = sinusoids(positions, width, longest, |count| scope.spend(count))?;
                 Ok(Value::List(values.into()))
             }
+            (function, _) => function.of_rope(arguments, scope),
+        }
+    }
+
+    /// Applies a function of RoPE frequencies, or else a numeric function.
+    fn of_rope(self, arguments: &[Value], scope: &Scope<'_>) -> Outcome<Value> {
+        match (self, arguments) {
             (Self::Llama3RopeFactors, _) => {
                 let numbers: Option<Vec<f64>> = arguments.iter().map(Value::as_f64).collect();
                 let factors = numbers

@@ -285,6 +285,7 @@ impl YarnBlend {
     }
 
     /// Returns the share of the factor for each pair, as the transformers library computes it.
+    #[expect(clippy::float_cmp, reason = "the library widens only a blend whose ends are equal")]
     fn shares(&self) -> Vec<f64> {
         let (low, high) = self.limits();
         self.shares_over(if low == high { 0.001 } else { high - low })
