@@ -98,7 +98,7 @@ pub enum Note {
     Rounding {
         /// The number of these tensors.
         tensors: usize,
-        /// The mean error of their results on text that was not used, relative to rounding weight by
+        /// The mean error of their results on held-out text, relative to rounding weight by
         /// weight.
         error: f64,
         /// The number of matrices in them that are rounded weight by weight, because that has the smaller
@@ -107,7 +107,7 @@ pub enum Note {
         /// The names of quantized tensors that were rounded weight by weight.
         others: Vec<String>,
     },
-    /// The result was measured on text that was not used for the choice.
+    /// The result was measured on held-out text.
     Tested {
         /// The mean KL divergence, and its standard error.
         divergence: (f64, f64),
@@ -327,7 +327,7 @@ impl fmt::Display for Note {
                 write!(
                     f,
                     "{tensors} tensors were rounded by what they compute on the text: the error of their \
-                     results on text that was not used is {:.1}% of that of rounding weight by weight",
+                     results on held-out text is {:.1}% of that of rounding weight by weight",
                     error * 100.0
                 )?;
                 if *plain > 0 {
@@ -340,10 +340,7 @@ impl fmt::Display for Note {
                 write_names(f, others)
             }
             Self::Tested { divergence: (mean, error), predicted, same_top, positions } => {
-                write!(
-                    f,
-                    "KL divergence on text that was not used for the choice: {mean:.6} ± {error:.6}"
-                )?;
+                write!(f, "KL divergence on held-out text: {mean:.6} ± {error:.6}")?;
                 if let Some(predicted) = predicted {
                     write!(f, ", {predicted:.6} was predicted")?;
                 }

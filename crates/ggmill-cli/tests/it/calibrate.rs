@@ -28,9 +28,9 @@ fn only_the_contents_of_blocks_differ() {
     assert_eq!(found.code, 0, "{}", found.stderr);
     // The token embeddings are the output matrix.
     let note = "note: 31 tensors were rounded by what they compute on the text: the error of their results \
-                on text that was not used is ";
+                on held-out text is ";
     assert!(found.stderr.contains(note), "{}", found.stderr);
-    assert!(found.stderr.contains("on text that was not used for the choice"), "{}", found.stderr);
+    assert!(found.stderr.contains("on held-out text"), "{}", found.stderr);
     let few = [&calibrated[..2], &["--calibrate-ctx", "16", "--calibrate-chunks", "2"]].concat();
     let warned = quantize(&directory, "few.gguf", &few);
     let short = "the text has 16 tokens to calibrate with, fewer than the 64 columns";
@@ -60,7 +60,7 @@ fn the_report_has_the_errors_of_results() {
     let directory = directory();
     let calibrated = ["--calibrate-tokens", "ids.json", "--calibrate-ctx", "32", "--report"];
     for (name, found) in [
-        ("report.txt", "results: the error of what a matrix computes on text that was not used"),
+        ("report.txt", "results: the error of what a matrix computes on held-out text"),
         ("report.html", "<th class=\"more\">results"),
         ("report.json", "\"plain_results\":"),
     ] {
@@ -90,7 +90,7 @@ fn a_conversion_in_one_pass_has_the_same_tensors() {
     convert.args(["-o", "one.gguf", "--type", "Q4_0", "--pure"]).args(calibrated);
     let found = outcome(&mut convert);
     assert_eq!(found.code, 0, "{}", found.stderr);
-    assert!(found.stderr.contains("on text that was not used for the choice"), "{}", found.stderr);
+    assert!(found.stderr.contains("on held-out text"), "{}", found.stderr);
     let [one, two] = ["one.gguf", "two.gguf"].map(|name| {
         let file = std::fs::read(directory.path().join(name)).unwrap();
         let header = Header::parse(&file).unwrap();

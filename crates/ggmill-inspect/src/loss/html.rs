@@ -65,7 +65,7 @@ pub fn write(out: &mut dyn Write, report: &LossReport<'_>) -> io::Result<()> {
 }
 
 /// The explanation of the column of results.
-const RESULTS: &str = " Results: the error of what a matrix computes on text that was not used, rounded weight \
+const RESULTS: &str = " Results: the error of what a matrix computes on held-out text, rounded weight \
                        by weight and as written.";
 
 /// Writes the sources of the figures: the quantized file, the importance matrix and the program.

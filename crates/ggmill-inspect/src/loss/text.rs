@@ -65,7 +65,7 @@ pub fn write(out: &mut dyn Write, report: &LossReport<'_>, options: &Options) ->
     if report.has_results() {
         writeln!(
             out,
-            "{faint}results: the error of what a matrix computes on text that was not used, rounded weight by \
+            "{faint}results: the error of what a matrix computes on held-out text, rounded weight by \
              weight → as written{faint:#}"
         )?;
     }

@@ -52,7 +52,7 @@ pub(super) fn start(
 }
 
 /// A tensor that was rounded by what it computes on a text. Errors are sums of squares of the errors of
-/// results on text that was not used, relative to those of the results; of experts, the mean.
+/// results on held-out text, relative to those of the results; of experts, the mean.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RoundedTensor {
