@@ -170,23 +170,12 @@ mod tests {
     use ggmill_core::GgmlType;
     use ggmill_pipeline::RunOptions;
 
-    use super::super::Hessian;
+    use super::super::{Hessian, numbers};
     use super::*;
 
     const COLUMNS: usize = 64;
     const ROWS: usize = 50;
     const TOKENS: usize = 600;
-
-    fn numbers(count: usize, seed: u64) -> Vec<f32> {
-        let mut state = seed;
-        let next = |_| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 40) as f32 / (1 << 23) as f32 - 1.0
-        };
-        (0..count).map(next).collect()
-    }
 
     /// Returns `values` with errors that depend on them, as those of rounded matrices do.
     fn rounded(values: &[f32], row_len: usize) -> Vec<f32> {

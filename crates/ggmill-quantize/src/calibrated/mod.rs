@@ -22,3 +22,15 @@ mod rows;
 pub use deviation::Inputs;
 pub use hessian::Hessian;
 pub use rounding::{Rounded, Rounding};
+
+/// Returns numbers between -1 and 1, for tests.
+#[cfg(test)]
+fn numbers(count: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed;
+    let next = |_| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..count).map(next).collect()
+}

@@ -156,6 +156,7 @@ impl Rounding {
 mod tests {
     use ggmill_pipeline::RunOptions;
 
+    use super::super::numbers;
     use super::*;
 
     const COLUMNS: usize = 256;
@@ -163,18 +164,6 @@ mod tests {
 
     fn workers(threads: usize) -> Workers {
         RunOptions::with_threads(threads).workers().unwrap()
-    }
-
-    /// Returns numbers between -1 and 1.
-    fn numbers(count: usize, seed: u64) -> Vec<f32> {
-        let mut state = seed;
-        let next = |_| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 40) as f32 / (1 << 23) as f32 - 1.0
-        };
-        (0..count).map(next).collect()
     }
 
     /// Returns inputs whose neighbouring columns are alike, as those of models are.

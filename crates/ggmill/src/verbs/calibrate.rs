@@ -29,8 +29,8 @@ pub(super) struct Calibrated {
     fitted: usize,
 }
 
-/// Reads a text, and divides it into chunks: the last eighth, at least one, tests the result. A text has at
-/// least two chunks. `memory` limits the memory for intermediate results, in bytes.
+/// Reads a text, and divides it into chunks: the last eighth, at least one, is held out. A text has at least
+/// two chunks. `memory` limits the memory for intermediate results, in bytes.
 pub(super) fn start(
     model: &Model,
     catalogue: Catalogue,

@@ -132,7 +132,8 @@ impl TypeArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct CalibrateArgs {
     /// Round matrices by what they compute on this text instead of weight by weight: less is lost at the
-    /// same types and size. The last eighth of the text tests the result; - is standard input
+    /// same types and size. The last eighth of the text is held out: it decides whether a matrix is better
+    /// weight by weight, and tests the result. Not read with --dry-run; - is standard input
     #[arg(long, value_name = "TEXT", group = "calibration", help_heading = "Calibrated rounding")]
     calibrate: Option<PathBuf>,
     /// Token IDs to calibrate with instead of a text, as a JSON array; - is standard input
@@ -144,7 +145,7 @@ pub(crate) struct CalibrateArgs {
     /// Use at most this number of chunks
     #[arg(long, value_name = "N", requires = "calibration", help_heading = "Calibrated rounding")]
     calibrate_chunks: Option<usize>,
-    /// Memory for intermediate results; all chunks are run at once
+    /// Memory for intermediate results; all chunks are run at once, in the model and in a rounded copy
     #[arg(long, value_name = "SIZE", value_parser = byte_size, default_value = "4GiB", requires = "calibration", help_heading = "Calibrated rounding")]
     calibrate_memory: u64,
 }
