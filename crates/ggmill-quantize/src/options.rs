@@ -359,7 +359,8 @@ impl Importance {
         Some(Self { weights, left_out, origin })
     }
 
-    pub(crate) fn weights(&self, name: &[u8]) -> Option<&[f32]> {
+    /// Returns the weights of a tensor: one for each column of each of its matrices.
+    pub fn weights(&self, name: &[u8]) -> Option<&[f32]> {
         self.weights.get(name).map(Vec::as_slice)
     }
 
