@@ -11,8 +11,9 @@ use crate::expression::{CHUNK, Evaluator, Expression};
 use crate::run::{Progress, Report, RunOptions};
 use crate::source::Checkpoint;
 
-/// Chunks in flight per thread.
-const CHUNKS_PER_THREAD: usize = 2;
+/// Chunks between two updates of the order in which candidates are tried. It does not depend on the number
+/// of threads, so neither do the results.
+const WINDOW: usize = 32;
 
 /// The share of the squared values of a block below which an error counts as none: the rounding of the
 /// block's scale.
@@ -115,8 +116,7 @@ pub fn match_tensors(
         .map(|tensor| Target::new(tensor, source, file))
         .collect::<Result<Vec<_>>>()?;
     let workers = options.workers()?;
-    let in_flight = CHUNKS_PER_THREAD * workers.threads();
-    let sides = Sides { evaluator: Evaluator::new(source, 2 * in_flight), file };
+    let sides = Sides { evaluator: Evaluator::new(source, 2 * workers.threads()), file };
     let mut meter =
         Meter { done: 0, total: targets.iter().map(|target| target.size).sum(), progress };
 
@@ -131,7 +131,7 @@ pub fn match_tensors(
         .flat_map(|(number, target)| target.chunks().map(move |chunk| (number, chunk)));
     loop {
         let window: Vec<_> =
-            pending.by_ref().filter(|(number, _)| is_open[*number]).take(in_flight).collect();
+            pending.by_ref().filter(|(number, _)| is_open[*number]).take(WINDOW).collect();
         let Some(&(last, _)) = window.last() else { break };
         let found = workers.map(&window, |(number, chunk)| {
             targets[*number].first_equal(&sides, &order, chunk.clone())
@@ -149,18 +149,23 @@ pub fn match_tensors(
         }
         meter.report(&targets[last])?;
     }
+    let most = equal.iter().map(Vec::len).max().unwrap_or(0);
+    let used: Vec<u64> = (0..most)
+        .map(|number| equal.iter().filter_map(|counts| counts.get(number)).sum())
+        .collect();
     let mut found = Vec::with_capacity(targets.len());
     for ((target, equal), is_open) in targets.iter().zip(&equal).zip(is_open) {
         let chunks = target.chunks().count() as u64;
-        let most = equal.iter().copied().max().unwrap_or(0);
-        let nearest = equal.iter().position(|&count| count == most).unwrap_or(0);
-        if is_open && most == chunks {
+        // The one that equals most of this tensor, or of the others.
+        let nearest = (0..equal.len()).rev().max_by_key(|&number| (equal[number], used[number]));
+        let nearest = nearest.unwrap_or(0);
+        if is_open && equal[nearest] == chunks {
             found.push(Match::Identical(nearest));
             continue;
         }
         let chunks: Vec<_> = target.chunks().collect();
         let mut difference = Difference { candidate: nearest, ..Difference::default() };
-        for window in chunks.chunks(in_flight) {
+        for window in chunks.chunks(WINDOW) {
             let compared =
                 workers.map(window, |chunk| target.compare(&sides, nearest, chunk.clone()));
             for compared in compared {

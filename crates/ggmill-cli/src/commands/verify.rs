@@ -123,14 +123,15 @@ fn write(
         writeln!(out, "  and {} more; --full lists all", others.len() - listed)?;
     }
     let diff = verified.metadata()?;
-    if diff.is_same() {
-        writeln!(out, "\nMetadata: identical")?;
+    if diff.metadata().unwrap_or_default().is_empty() {
+        writeln!(out, "\nMetadata: {}", verified.metadata_verdict()?)?;
     } else {
         let options = Options::default()
             .with_width(console.width())
             .with_styled(console.is_styled())
             .with_full(args.full);
-        diff_text::write(out, &diff, ["\nfrom the source", "in the file"], &options)?;
+        writeln!(out)?;
+        diff_text::write(out, &diff, ["A: expected", "B: in the file"], &options)?;
     }
     writeln!(out, "\n{}: {}", verified.verdict(), verified.conclusion())?;
     Ok(())

@@ -13,12 +13,12 @@ use ggmill_pipeline::{
     Checkpoint as _, Difference, Encoding, Expression, GgufCheckpoint, Match, Recipe, RecipeTensor,
     SourceTensor, ToMatch, match_tensors, matrices,
 };
-use ggmill_quantize::{Importance, QuantizeOptions, Target, TypePlan, quantize_recipe};
+use ggmill_quantize::{Importance, QuantizeOptions, TypePlan, quantize_recipe};
 use ggmill_text::LosslessStr;
 use serde_json::json;
 
 use super::checkpoint::{open_checkpoint, unknown_class};
-use super::types::Types;
+use super::types::{Types, target_of};
 use crate::find::refuse_missing;
 use crate::open::{kind_of_file, refuse_interrupted};
 use crate::output::Source;
@@ -148,16 +148,17 @@ impl<'a> Verify<'a> {
     pub fn run(mut self) -> Result<Verified> {
         refuse_interrupted(&self.model.files())?;
         let file = self.model.checkpoint()?;
-        let (source, floats) = self.open_source()?;
-        self.refuse_other_architecture(&floats)?;
+        let Opened { source, float_types, base } = self.open_source(file.tensors())?;
+        self.refuse_other_architecture(&base)?;
         let mut options = QuantizeOptions::new(target_of(&self.model));
         std::mem::take(&mut self.types).apply(&mut options, &[], &mut self.call)?;
         options.allow_requantize = true;
         options.dry_run = true;
-        let expected = expected_recipe(&floats[0].1, file.tensors(), &mut options)?;
+        let expected = expected_recipe(base, file.tensors(), &mut options)?;
         let expected = expected.plan(&*source)?.model()?;
 
-        let by_name: Vec<ByName<'_>> = floats.iter().map(|(_, recipe)| by_name(recipe)).collect();
+        let by_name: Vec<ByName<'_>> =
+            float_types.iter().map(|(_, recipe)| by_name(recipe)).collect();
         let importance = options.importance.as_ref();
         let mut tensors = Vec::with_capacity(file.tensors().len());
         let mut pairs = Vec::new();
@@ -173,10 +174,11 @@ impl<'a> Verify<'a> {
         let matched = self.call.with_report(Stage::Reading, |options, report| {
             match_tensors(&pairs, &*source, &file, options, report)
         })?;
-        let mut uses = vec![0usize; floats.len()];
+        // Tensors that show which float type was quantized: the first one gives others.
+        let mut uses = vec![0usize; float_types.len()];
         for (pair, found) in pairs.iter().zip(matched) {
             match found {
-                Match::Identical(candidate) => uses[candidate % floats.len()] += 1,
+                Match::Identical(candidate) => uses[candidate % float_types.len()] += 1,
                 Match::Different(difference) => {
                     let verdict = verdict_of(&file.tensors()[pair.number], &difference);
                     tensors[pair.number].found = Found::Compared(verdict, difference);
@@ -191,10 +193,9 @@ impl<'a> Verify<'a> {
             found: Found::NotCompared("the file lacks this tensor of the source".to_owned()),
         };
         tensors.extend(by_name[0].keys().filter(|name| !of_file.contains(*name)).map(missing));
-        let most = uses.iter().copied().max().filter(|&most| most > 0);
-        let float_type = most
-            .and_then(|most| uses.iter().position(|&count| count == most))
-            .and_then(|number| floats[number].0);
+        let most = uses.iter().copied().max().unwrap_or(0);
+        let float_type = uses.iter().position(|&count| count == most);
+        let float_type = float_type.filter(|&number| number > 0).and_then(|n| float_types[n].0);
         let lacks_importance = options.importance.is_none()
             && self
                 .model
@@ -204,9 +205,8 @@ impl<'a> Verify<'a> {
         Ok(Verified { model: self.model, expected, tensors, float_type, lacks_importance })
     }
 
-    /// Opens the source, and returns the recipes that may have been quantized: one for each float type that
-    /// a checkpoint is converted to, or the copy of a GGUF file.
-    fn open_source(&self) -> Result<(Source, Vec<(Option<FileType>, Recipe)>)> {
+    /// Opens the source. `tensors` are those of the file.
+    fn open_source(&self, tensors: &[SourceTensor]) -> Result<Opened> {
         let path = &self.source;
         let is_gguf = if is_remote(path) {
             path.extension().is_some_and(|extension| extension == "gguf")
@@ -218,8 +218,12 @@ impl<'a> Verify<'a> {
             let source = self.open.open(path)?;
             refuse_interrupted(&source.files())?;
             let checkpoint: GgufCheckpoint = source.checkpoint()?;
-            let recipe = Recipe::copy_of(&checkpoint)?;
-            return Ok((Box::new(checkpoint), vec![(None, recipe)]));
+            let base = Recipe::copy_of(&checkpoint)?;
+            let mut float_types = vec![(None, base.clone())];
+            for file_type in [FileType::F16, FileType::BF16] {
+                float_types.extend(rounded(&base, file_type)?);
+            }
+            return Ok(Opened { source: Box::new(checkpoint), float_types, base });
         }
         let checkpoint = open_checkpoint(path, false, &self.open)?;
         let catalogue = self.architectures.iter().cloned().fold(Catalogue::new(), Catalogue::with);
@@ -234,29 +238,39 @@ impl<'a> Verify<'a> {
         };
         let architecture =
             found.map_err(|error| unknown_class(error, is_projector, &catalogue, &checkpoint))?;
-        let own = own_type(&checkpoint);
-        let mut types = vec![own];
-        types.extend(
-            [FileType::BF16, FileType::F16, FileType::F32]
-                .into_iter()
-                .filter(|&other| other != own),
-        );
-        let mut recipes = Vec::with_capacity(types.len());
-        for file_type in types {
+        let convert = |file_type, no_vocab| {
             let mut options = ConvertOptions::new(file_type);
-            options.no_verify = true;
-            // The file says itself which vocabulary it has.
-            options.no_vocab = !recipes.is_empty();
-            let recipe = ggmill_convert::convert(&checkpoint, architecture, &options)?;
-            recipes.push((Some(file_type), recipe));
+            (options.no_verify, options.no_vocab) = (true, no_vocab);
+            ggmill_convert::convert(&checkpoint, architecture, &options)
+        };
+        let own = own_type(&checkpoint);
+        let mut float_types = Vec::new();
+        for file_type in [own, FileType::BF16, FileType::F16, FileType::F32] {
+            if float_types.iter().all(|(known, _)| *known != Some(file_type)) {
+                float_types.push((Some(file_type), convert(file_type, true)?));
+            }
         }
-        Ok((Box::new(checkpoint), recipes))
+        let of_file = types_of(tensors);
+        let is_as_written = |recipe: &Recipe| {
+            let mut tensors = recipe.tensors.iter();
+            tensors.all(|tensor| of_file.get(&*tensor.name) == Some(&tensor.ggml_type()))
+        };
+        let written = [own, FileType::BF16, FileType::F16, FileType::F32, FileType::Q8_0];
+        let mut base_type = own;
+        for file_type in written {
+            if is_as_written(&convert(file_type, true)?) {
+                base_type = file_type;
+                break;
+            }
+        }
+        let base = convert(base_type, false)?;
+        Ok(Opened { source: Box::new(checkpoint), float_types, base })
     }
 
     /// Fails if the source has another architecture than the file.
-    fn refuse_other_architecture(&self, floats: &[(Option<FileType>, Recipe)]) -> Result<()> {
+    fn refuse_other_architecture(&self, base: &Recipe) -> Result<()> {
         let of_file = self.model.metadata().str(keys::GENERAL_ARCHITECTURE)?;
-        let stated = floats[0].1.metadata.get(keys::GENERAL_ARCHITECTURE);
+        let stated = base.metadata.get(keys::GENERAL_ARCHITECTURE);
         let of_source = stated.as_ref().and_then(ggmill_core::Value::as_str).unwrap_or_default();
         if of_file == of_source {
             return Ok(());
@@ -267,12 +281,32 @@ impl<'a> Verify<'a> {
     }
 }
 
-/// Returns the target that a file names as its type, or a copy.
-fn target_of(model: &Model) -> Target {
-    let stated = model.metadata().u32(keys::GENERAL_FILE_TYPE).ok().map(FileType);
-    Target::all()
-        .find(|target| !target.is_copy() && Some(target.file_type()) == stated)
-        .unwrap_or_else(Target::copy)
+/// An opened source.
+struct Opened {
+    source: Source,
+    /// The models that may have been quantized: the source as it is, and rounded to other float types.
+    float_types: Vec<(Option<FileType>, Recipe)>,
+    /// The model that has the metadata.
+    base: Recipe,
+}
+
+/// Returns the model with its matrices rounded to a float type; `None` if none has more precision.
+fn rounded(base: &Recipe, file_type: FileType) -> Result<Option<(Option<FileType>, Recipe)>> {
+    let to = if file_type == FileType::F16 { GgmlType::F16 } else { GgmlType::BF16 };
+    let (mut recipe, mut is_rounded) = (base.clone(), false);
+    for tensor in &mut recipe.tensors {
+        let is_wider = tensor.ggml_type() == GgmlType::F32
+            || (tensor.ggml_type(), to) == (GgmlType::BF16, GgmlType::F16);
+        if is_wider && tensor.shape().dimensions().len() > 1 {
+            tensor.expression = tensor.expression.encode(to, Encoding::default())?;
+            is_rounded = true;
+        }
+    }
+    Ok(is_rounded.then_some((Some(file_type), recipe)))
+}
+
+fn types_of(tensors: &[SourceTensor]) -> BTreeMap<&[u8], GgmlType> {
+    tensors.iter().map(|tensor| (&*tensor.name, tensor.ggml_type)).collect()
 }
 
 /// The tensors of a recipe by name.
@@ -284,12 +318,11 @@ fn by_name(recipe: &Recipe) -> ByName<'_> {
 
 /// Returns the recipe whose metadata the file should have.
 fn expected_recipe(
-    before: &Recipe,
+    before: Recipe,
     tensors: &[SourceTensor],
     options: &mut QuantizeOptions,
 ) -> Result<Recipe> {
-    let of_file: BTreeMap<&[u8], GgmlType> =
-        tensors.iter().map(|tensor| (&*tensor.name, tensor.ggml_type)).collect();
+    let of_file = types_of(tensors);
     let weight_types: BTreeSet<GgmlType> = ggmill_quantize::weight_types().collect();
     let type_of = |tensor: &RecipeTensor| {
         let own = tensor.ggml_type();
@@ -300,11 +333,11 @@ fn expected_recipe(
         possible.unwrap_or(own)
     };
     if before.tensors.iter().all(|tensor| type_of(tensor) == tensor.ggml_type()) {
-        return Ok(before.clone());
+        return Ok(before);
     }
     let types = before.tensors.iter().map(|tensor| (tensor.name.clone(), type_of(tensor)));
     options.types = Some(types.collect::<TypePlan>());
-    Ok(quantize_recipe(before, options)?)
+    Ok(quantize_recipe(&before, options)?)
 }
 
 /// Returns the expressions that a tensor of the file may come from: those of each recipe with importance
@@ -347,10 +380,32 @@ fn candidates(
     Ok(candidates)
 }
 
-/// Returns the verdict for a tensor that differs from every candidate.
+/// The greatest squared error of a tensor, as a multiple of the expected one. An importance matrix whose
+/// weights differ by a factor of 50,000 gives 1.8 at most (`conformance/verify_bounds.py`).
+const MAX_ERROR: f64 = 4.0;
+
+/// The same for one block, in which a single weight can have all the importance: 50 at most.
+const MAX_BLOCK_ERROR: f64 = 64.0;
+
+/// Returns the verdict for a tensor that differs from every candidate. A tensor of another model has a
+/// squared error of twice the signal.
 fn verdict_of(tensor: &SourceTensor, difference: &Difference) -> Verdict {
-    let _ = (tensor, difference);
-    Verdict::Consistent
+    let Some(layout) = tensor.ggml_type.layout().filter(|_| tensor.ggml_type.is_quantized()) else {
+        return Verdict::Different;
+    };
+    // The error that the type has for normally distributed values: values that it represents exactly are no
+    // measure. At least 1.6 %, by which calibrated rounding moves weights to make up for other errors.
+    let noise = (1.0 - 2.0 * layout.bits_per_weight()).exp2().max((-12f64).exp2());
+    let is_near = |error: f64, expected: f64, signal: f64, factor: f64| {
+        error <= (factor * expected.max(noise * signal)).min(signal)
+    };
+    let Difference { signal, error, expected, .. } = *difference;
+    let is_near_everywhere = is_near(error, expected, signal.midpoint(expected), MAX_ERROR)
+        && difference.worst.is_none_or(|worst| {
+            let limit = (worst.signal + worst.expected).midpoint(worst.expected);
+            is_near(worst.error, worst.expected, limit, MAX_BLOCK_ERROR)
+        });
+    if is_near_everywhere { Verdict::Consistent } else { Verdict::Different }
 }
 
 impl VerifiedTensor {
@@ -431,8 +486,8 @@ impl Verified {
         &self.tensors
     }
 
-    /// Returns the float type that the checkpoint was converted to before it was quantized; `None` if the
-    /// source is a GGUF file, or if no tensor is identical.
+    /// Returns the float type that the tensors were rounded to before they were quantized, if that is not
+    /// the type of the source.
     pub fn float_type(&self) -> Option<FileType> {
         self.float_type
     }
@@ -469,9 +524,9 @@ impl Verified {
 
     /// Returns what the verdict means, as a sentence without a full stop.
     pub fn conclusion(&self) -> String {
-        let float_type = self
-            .float_type
-            .map_or_else(String::new, |float_type| format!(", converted to {float_type} first"));
+        let float_type = self.float_type.map_or_else(String::new, |float_type| {
+            format!(", rounded to {float_type} before quantization")
+        });
         let metadata = self.metadata_verdict().unwrap_or(Verdict::Different);
         match (self.tensors_verdict(), metadata) {
             (Verdict::Identical, Verdict::Identical) => {
@@ -505,7 +560,7 @@ impl Verified {
         Ok(json!({
             "schema": "ggmill.verify/1",
             "verdict": self.verdict().name(),
-            "converted_to": self.float_type.map(|float_type| float_type.to_string()),
+            "rounded_to": self.float_type.map(|float_type| float_type.to_string()),
             "lacks_importance": self.lacks_importance,
             "tensors": {
                 "verdict": self.tensors_verdict().name(),
