@@ -7,7 +7,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEn
 use crate::commands::{
     architectures, check, completions, convert, detokenize, diff, edit, estimate, explain, extract,
     get, graft, hash, imatrix, index, inspect, lora, ls, man, measure, merge, name, quantize,
-    repack, split, template, tokenize, web,
+    repack, split, template, tokenize, verify, web,
 };
 use crate::console::Console;
 use crate::outcome::{Failure, Status};
@@ -133,6 +133,7 @@ pub(crate) enum Command {
     Graft(Box<graft::Args>),
     Hash(hash::Args),
     Diff(diff::Args),
+    Verify(verify::Args),
     Estimate(Box<estimate::Args>),
     Measure(Box<measure::Args>),
     Tokenize(tokenize::Args),
@@ -167,6 +168,7 @@ impl Command {
             Self::Extract(args) => extract::run(&args, console),
             Self::Graft(args) => graft::run(&args, console),
             Self::Diff(args) => diff::run(&args, console),
+            Self::Verify(args) => verify::run(&args, console),
             Self::Estimate(args) => estimate::run(&args, console),
             Self::Measure(args) => measure::run(&args, console),
             Self::Tokenize(args) => tokenize::run(&args, console),

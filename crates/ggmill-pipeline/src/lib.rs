@@ -6,6 +6,7 @@ mod document;
 mod error;
 mod expression;
 pub mod formats;
+mod matching;
 mod planned_file;
 mod recipe;
 mod run;
@@ -21,6 +22,7 @@ pub use expression::{
     AddPlaces, Bilinear, CodedBlocks, Decode, Encoding, Expression, Fp8, Fp8Blocks, Inputs, Mxfp4,
     Narrow, Nvfp4, PackedIntegers, TernaryRows, matrices,
 };
+pub use matching::{Difference, Match, ToMatch, WorstBlock, match_tensors};
 pub use planned_file::PlannedFile;
 pub use recipe::{Form, Plan, Recipe, RecipeTensor, Sensitivity};
 pub use run::{Progress, Report, RunOptions, Workers, run, run_range};

@@ -117,7 +117,7 @@ impl FromStr for TensorType {
 }
 
 impl TensorType {
-    /// Parses a list of rules separated by spaces or lines. Errors name the line.
+    /// Parses a list of rules separated by spaces or lines; `#` begins a comment. Errors name the line.
     pub fn parse_list(text: &str) -> Result<Vec<Self>> {
         rules_in(text, str::parse)
     }
@@ -154,11 +154,11 @@ impl TensorType {
     }
 }
 
-/// Parses rules separated by spaces or lines. Errors name the line.
+/// Parses rules separated by spaces or lines; `#` begins a comment. Errors name the line.
 pub(crate) fn rules_in<T>(text: &str, parse: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
     let mut found = Vec::new();
     for (line, number) in text.lines().zip(1u64..) {
-        for word in line.split_whitespace() {
+        for word in line.split_whitespace().take_while(|word| !word.starts_with('#')) {
             found.push(parse(word).map_err(|error| error.about(format!("line {number}")))?);
         }
     }
@@ -359,7 +359,8 @@ impl Importance {
         Some(Self { weights, left_out, origin })
     }
 
-    pub(crate) fn weights(&self, name: &[u8]) -> Option<&[f32]> {
+    /// Returns the weights of a tensor: one for each column of each of its matrices.
+    pub fn weights(&self, name: &[u8]) -> Option<&[f32]> {
         self.weights.get(name).map(Vec::as_slice)
     }
 

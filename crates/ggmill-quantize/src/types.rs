@@ -17,7 +17,10 @@ use ggmill_pipeline::{PlanDocumentError, SourceTensor, planned_types};
 /// # Ok::<(), ggmill_pipeline::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TypePlan(BTreeMap<Vec<u8>, GgmlType>);
+pub struct TypePlan {
+    types: BTreeMap<Vec<u8>, GgmlType>,
+    is_complete: bool,
+}
 
 impl TypePlan {
     /// Parses the output of `ggmill quantize --json`: `ggmill.plan/1`, or `ggmill.plans/1` for a
@@ -44,29 +47,42 @@ impl TypePlan {
         if types.is_empty() {
             Err(Error::new(ErrorKind::Types, "names no tensors"))
         } else {
-            Ok(Self(types))
+            Ok(Self { types, is_complete: false })
         }
+    }
+
+    /// Requires that the plan has the type of every tensor of the output.
+    #[must_use]
+    pub fn complete(self) -> Self {
+        Self { is_complete: true, ..self }
+    }
+
+    /// Returns `true` if the plan must have the type of every tensor.
+    pub fn is_complete(&self) -> bool {
+        self.is_complete
     }
 
     /// Returns the type of a tensor, by its name in the output.
     pub fn get(&self, name: &[u8]) -> Option<GgmlType> {
-        self.0.get(name).copied()
+        self.types.get(name).copied()
     }
 
-    /// Checks that the plan names only these tensors and, if `complete`, all of them.
+    /// Checks that the plan names only these tensors and, if `is_copy` or it must be complete, all of them.
     pub(crate) fn check<'a>(
         &self,
         names: impl Iterator<Item = &'a [u8]>,
-        complete: bool,
+        is_copy: bool,
     ) -> Result<()> {
+        let complete = is_copy || self.is_complete;
         let names: BTreeSet<&[u8]> = names.collect();
         let wrong =
             |name: &[u8], message: &str| Err(Error::new(ErrorKind::Types, message).tensor(name));
-        if let Some(name) = self.0.keys().find(|name| !names.contains(name.as_slice())) {
-            return wrong(name, "is in the plan, but not in the model");
+        let plan = if self.is_complete { "other model" } else { "plan" };
+        if let Some(name) = self.types.keys().find(|name| !names.contains(name.as_slice())) {
+            return wrong(name, &format!("is in the {plan}, but not in the model"));
         }
-        match names.iter().find(|name| complete && !self.0.contains_key(**name)) {
-            Some(name) => wrong(name, "is in the model, but not in the plan"),
+        match names.iter().find(|name| complete && !self.types.contains_key(**name)) {
+            Some(name) => wrong(name, &format!("is in the model, but not in the {plan}")),
             None => Ok(()),
         }
     }
@@ -74,7 +90,7 @@ impl TypePlan {
 
 impl FromIterator<(Vec<u8>, GgmlType)> for TypePlan {
     fn from_iter<T: IntoIterator<Item = (Vec<u8>, GgmlType)>>(types: T) -> Self {
-        Self(types.into_iter().collect())
+        Self { types: types.into_iter().collect(), is_complete: false }
     }
 }
 

@@ -27,4 +27,5 @@ pub(crate) mod repack;
 pub(crate) mod split;
 pub(crate) mod template;
 pub(crate) mod tokenize;
+pub(crate) mod verify;
 pub(crate) mod web;

@@ -59,4 +59,5 @@ mod template;
 mod text_safety;
 mod tokenize;
 mod underflow;
+mod verify;
 mod web;

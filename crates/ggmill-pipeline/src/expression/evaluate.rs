@@ -64,7 +64,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Computes elements `start..end` as `f32`.
-    pub(super) fn values(&self, this: &Expression, start: u64, end: u64) -> Result<Vec<f32>> {
+    pub(crate) fn values(&self, this: &Expression, start: u64, end: u64) -> Result<Vec<f32>> {
         check(this, start..end)?;
         let mut values = zeroed(size(end - start))?;
         Region::each(&this.dimensions(1), start, end, &mut |region| {

@@ -265,6 +265,14 @@ impl Expression {
         }
     }
 
+    /// Returns the expression before its encoding, if that is the last step.
+    pub(crate) fn unencoded(&self) -> &Self {
+        match &self.0.kind {
+            Kind::Encoded { child, .. } => child,
+            _ => self,
+        }
+    }
+
     /// Returns what the last run lost by the encoding, if that is the last step and it is more than
     /// the type usually loses.
     pub(crate) fn loss(&self) -> Option<Loss> {

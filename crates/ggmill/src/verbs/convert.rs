@@ -25,7 +25,7 @@ use super::measuring::Measuring;
 use super::quantize::{note_choice, too_small, with_refusal};
 use super::restore::{architecture_of, located};
 use super::running::{no_graph, read_recorded};
-use super::types::{Types, target, type_options};
+use super::types::{Types, target, target_of, type_options, types_like};
 use super::verification::{
     LibraryAnswer, LibraryRequest, Original, Reference, RunLibrary, Verification, planned_model,
 };
@@ -36,7 +36,7 @@ use crate::output::{Destination, ToPlan};
 use crate::paths::is_remote;
 use crate::progress::{Call, Stage, call_options};
 use crate::{
-    Error, Hint, Note, OpenOptions, Planned, Result, Written, read_architectures, read_text,
+    Error, Hint, Model, Note, OpenOptions, Planned, Result, Written, read_architectures, read_text,
 };
 
 /// Converts a checkpoint to GGUF: a directory in the layout of Hugging Face, Mistral or Meta, a file
@@ -278,6 +278,18 @@ impl<'a> Convert<'a> {
         Ok(self)
     }
 
+    /// Gives each tensor the type that it has in another model, and the file its type. Fails if the tensors
+    /// of the two have different names.
+    pub fn like(mut self, other: &Model) -> Result<Self> {
+        if !matches!(self.to, ConvertType::Auto) {
+            let message = "both a type and a model with types were given, expected one of them";
+            return Err(Error::misuse(message));
+        }
+        self.to = ConvertType::Quantized(target_of(other));
+        self.type_plan = Some(types_like(other));
+        Ok(self)
+    }
+
     /// Sets the name of the pre-tokenizer, instead of detecting it.
     #[must_use]
     pub fn pre(mut self, name: impl Into<String>) -> Self {
@@ -482,6 +494,11 @@ impl<'a> Convert<'a> {
         let drafted_for = open_target(&self.path, self.target.as_deref(), architecture)?;
         let auto = AutoType::of(&checkpoint);
         let (file_type, target) = match self.to {
+            ConvertType::Quantized(target)
+                if self.type_plan.as_ref().is_some_and(TypePlan::is_complete) =>
+            {
+                (own_type(&checkpoint), Some(target))
+            }
             _ if self.goal.is_some() || self.type_plan.is_some() => {
                 (own_type(&checkpoint), Some(Target::copy()))
             }

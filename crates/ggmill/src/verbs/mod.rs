@@ -50,6 +50,8 @@ mod types;
 #[cfg(feature = "files")]
 mod verification;
 #[cfg(feature = "files")]
+mod verify;
+#[cfg(feature = "files")]
 mod vet;
 
 #[cfg(feature = "files")]
@@ -96,5 +98,7 @@ pub use running::{RunText, find_program, no_graph, probe, read_recorded};
 pub use tokenize::{TokenCount, count_tokens};
 #[cfg(feature = "files")]
 pub use verification::{Library, LibraryAnswer, LibraryRequest, Verification};
+#[cfg(feature = "files")]
+pub use verify::{Verdict, Verified, VerifiedTensor, Verify, verify};
 #[cfg(feature = "files")]
 pub use vet::vet;

@@ -20,7 +20,7 @@ use super::RunText;
 use super::calibrate::{self, Calibrated, RoundedTensor, round};
 use super::measuring::Measuring;
 use super::running::{program_with_note, runner};
-use super::types::{Types, target, type_options};
+use super::types::{Types, target, target_of, type_options, types_like};
 use crate::error::Kind;
 use crate::open::refuse_interrupted;
 use crate::output::{Destination, Source, ToPlan};
@@ -194,6 +194,18 @@ impl<'a> Quantize<'a> {
         let text = read_text(path, MAX_PLAN_LEN)?;
         self = self.type_plan_json(&text).map_err(|error| error.within(path))?;
         self.type_plan_file = Some(path.to_owned());
+        Ok(self)
+    }
+
+    /// Gives each tensor the type that it has in another model, and the file its type. Fails if the tensors
+    /// of the two have different names. The type to quantize to is then `COPY`.
+    pub fn like(mut self, other: &Model) -> Result<Self> {
+        if !self.target.is_copy() {
+            let message = "both a type and a model with types were given, expected one of them";
+            return Err(Error::misuse(message));
+        }
+        self.target = target_of(other);
+        self.type_plan = Some(types_like(other));
         Ok(self)
     }
 
@@ -389,7 +401,8 @@ impl<'a> Quantize<'a> {
         let Self { target, types, mut call, .. } = self;
         let mut options = QuantizeOptions::new(target);
         let described = described_roles(&self.architectures, checkpoint)?;
-        if self.type_plan.is_some() && target.is_copy() && types.decide_types() {
+        let decides = |plan: &TypePlan| plan.is_complete() || target.is_copy();
+        if self.type_plan.as_ref().is_some_and(decides) && types.decide_types() {
             call.note(Note::PlanDecidesTypes);
         }
         let names: Vec<String> = checkpoint

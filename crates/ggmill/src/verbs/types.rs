@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use ggmill_core::{GgmlType, RawStr};
+use ggmill_core::{FileType, GgmlType, RawStr, keys};
 use ggmill_quantize::{
     Imatrix, Importance, ImportanceFilter, NearTargets, Override, QuantizeOptions, RoleRule,
-    Target, TensorType, weight_type, weight_types,
+    Target, TensorType, TypePlan, weight_type, weight_types,
 };
 
 use crate::progress::Call;
-use crate::{Error, Hint, Note, Result, read_text};
+use crate::{Error, Hint, Model, Note, Result, read_text};
 
 /// The maximum size of a file of rules, in bytes.
 const MAX_RULES_LEN: u64 = 16 << 20;
@@ -146,6 +146,22 @@ pub(crate) fn target(name: &str) -> Result<Target> {
         let name = RawStr::from(name);
         Error::misuse(format_args!("{name:?} is not a type to quantize to")).with_hint(hint)
     })
+}
+
+/// Returns the target that a model names as its type, or a copy.
+pub(crate) fn target_of(model: &Model) -> Target {
+    let stated = model.metadata().u32(keys::GENERAL_FILE_TYPE).ok().map(FileType);
+    Target::all()
+        .find(|target| !target.is_copy() && Some(target.file_type()) == stated)
+        .unwrap_or_else(Target::copy)
+}
+
+/// Returns the types of the tensors of a model, by name.
+pub(crate) fn types_like(model: &Model) -> TypePlan {
+    let tensors = model.core().tensors();
+    let types =
+        tensors.iter().map(|tensor| (tensor.name().as_bytes().to_vec(), tensor.ggml_type()));
+    types.collect::<TypePlan>().complete()
 }
 
 /// Parses the type of a tensor with weights.

@@ -19,6 +19,7 @@ mod one_pass;
 mod packed;
 mod reading;
 mod tokenizers;
+mod verify;
 mod vetting;
 
 use std::ops::ControlFlow;

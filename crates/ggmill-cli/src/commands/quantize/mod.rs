@@ -141,7 +141,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let Positionals { input, output, target, threads } = Positionals::parse(
         &args.words,
         args.target,
-        goal.is_some() || args.plan.is_some() || is_comparison,
+        goal.is_some() || args.plan.is_some() || args.types.model().is_some() || is_comparison,
     )?;
     if is_comparison && (args.words.len() > 1 || target.is_some()) {
         return Err(Failure::new(

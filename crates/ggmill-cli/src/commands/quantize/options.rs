@@ -2,13 +2,15 @@
 //! too, and measured sensitivities.
 
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use ggmill::inspect::FileKind;
 use ggmill::{Calibration, RunText};
 use ggmill_quantize::{ImportanceFilter, Override, TensorType, weight_type, weight_types};
 use ggmill_run::Chunks;
 
+use crate::files::kind_of_file;
 use crate::options::byte_size;
 
 /// The options for the types of tensors and the importance matrix, shared by `quantize` and `convert`.
@@ -44,9 +46,13 @@ pub(crate) struct TypeArgs {
     /// Type for tensors whose names match a regular expression; the first match wins
     #[arg(long, value_name = "PATTERN=TYPE", value_parser = valid::<TensorType>, help_heading = "Types of individual tensors")]
     pub(crate) tensor_type: Vec<String>,
-    /// A file of PATTERN=TYPE entries, separated by spaces or newlines
+    /// A file of PATTERN=TYPE entries, separated by spaces or newlines; # begins a comment
     #[arg(long, value_name = "FILE", help_heading = "Types of individual tensors")]
     pub(crate) tensor_type_file: Option<PathBuf>,
+    /// Give each tensor the type that it has in another model, a GGUF file or address, of which only the
+    /// header is read. TYPE is then omitted. A file that is not GGUF is a list as of --tensor-type-file
+    #[arg(long, value_name = "OTHER", conflicts_with_all = ["pure", "tensor_type", "tensor_type_file"], help_heading = "Types of individual tensors")]
+    like: Option<PathBuf>,
     /// A file of PATTERN=ROLE entries, such as w2=ffn.down, for tensors with unconventional names;
     /// mixtures choose the type of a tensor by its role
     #[arg(long, value_name = "FILE", help_heading = "Types of individual tensors")]
@@ -81,6 +87,7 @@ impl TypeArgs {
             || self.token_embedding_type.is_some()
             || !self.tensor_type.is_empty()
             || self.tensor_type_file.is_some()
+            || self.like.is_some()
             || self.role_file.is_some()
             || !self.override_kv.is_empty()
     }
@@ -98,8 +105,11 @@ macro_rules! with_types {
         for rule in &args.tensor_type {
             builder = builder.tensor_type(rule)?;
         }
-        if let Some(path) = &args.tensor_type_file {
+        if let Some(path) = args.list() {
             builder = builder.tensor_types(path)?;
+        }
+        if let Some(path) = args.model() {
+            builder = builder.like(&$crate::files::open_header(path)?)?;
         }
         if let Some(name) = &args.output_tensor_type {
             builder = builder.output_tensor_type(name)?;
@@ -119,6 +129,17 @@ macro_rules! with_types {
 pub(crate) use with_types;
 
 impl TypeArgs {
+    /// Returns the model whose types are taken.
+    pub(crate) fn model(&self) -> Option<&Path> {
+        self.like.as_deref().filter(|path| is_model(path))
+    }
+
+    /// Returns the list of types.
+    pub(crate) fn list(&self) -> Option<&Path> {
+        let listed = self.like.as_deref().filter(|path| !is_model(path));
+        listed.or(self.tensor_type_file.as_deref())
+    }
+
     pub(crate) fn filter(&self) -> ImportanceFilter {
         match (&*self.include_weights, &*self.exclude_weights) {
             ([], []) => ImportanceFilter::All,
@@ -126,6 +147,11 @@ impl TypeArgs {
             (parts, _) => ImportanceFilter::Include(parts.to_vec()),
         }
     }
+}
+
+/// Returns `false` for a file that is not GGUF.
+fn is_model(path: &Path) -> bool {
+    !path.is_file() || kind_of_file(path) == Some(FileKind::Gguf)
 }
 
 /// The options for calibrated rounding, shared by `quantize` and `convert`.
