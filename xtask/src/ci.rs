@@ -21,7 +21,7 @@ type Step<'a> = (&'static str, &'a dyn Fn() -> Done);
 
 /// Runs every step, also after one has failed: one run shows every failure.
 pub(crate) fn run(args: &Args) -> Done {
-    let steps: [Step; 13] = [
+    let steps: [Step; 14] = [
         ("tests", &|| tests(args.long)),
         ("tests of chores and fuzz targets", &tests_of_chores),
         ("format", &format),
@@ -29,6 +29,7 @@ pub(crate) fn run(args: &Args) -> Done {
         ("documentation", &documentation),
         ("crate graph", &graph::run),
         ("features", &features::run),
+        ("optimized codecs", &optimized_codecs),
         ("packages", &packages::run),
         ("other targets", &|| targets::run(&targets::Args::of_the_gate())),
         ("Python package", &python::gate),
@@ -118,6 +119,12 @@ fn lints() -> Done {
         "--",
         "-Dwarnings",
     ]))
+}
+
+/// Builds the codecs as `cargo install` does: the compiler has failed on vector code that it accepts with
+/// fewer optimizations.
+fn optimized_codecs() -> Done {
+    run_command(&mut cargo(&["build", "--quiet", "--release", "--locked", "-p", "ggmill-quant"]))
 }
 
 fn documentation() -> Done {

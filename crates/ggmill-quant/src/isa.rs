@@ -203,6 +203,8 @@ impl Kind {
                 None => return Err(work),
             },
             #[cfg(target_arch = "x86_64")]
+            Self::Avx512 if !W::USES_AVX512 => return Self::Avx2.run(work),
+            #[cfg(target_arch = "x86_64")]
             Self::Avx512 => match Avx512::detect() {
                 Some(lanes) => lanes.run(work),
                 None => return Err(work),

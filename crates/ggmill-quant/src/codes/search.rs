@@ -19,6 +19,10 @@ use crate::float16::{f16_to_f32, f32_to_f16};
 use crate::isa::Isa;
 use crate::lanes::{Lanes, MAGIC, Work};
 
+/// LLVM 21 cannot compile these loops for AVX-512 ("Cannot emit physreg copy instruction" in a release build),
+/// and would use vectors of 256 bits anyway.
+const USES_AVX512: bool = false;
+
 /// The number of rows that are searched together.
 pub(super) const ROWS: usize = 16;
 
@@ -173,6 +177,8 @@ struct Subtract<'a> {
 }
 
 impl Work for Subtract<'_> {
+    const USES_AVX512: bool = USES_AVX512;
+
     #[inline(always)]
     fn run<L: Lanes>(self, _: L) {
         let Self { factors, matrix, stride, out } = self;
@@ -209,6 +215,8 @@ struct Choose<'a, 'c> {
 }
 
 impl Work for Choose<'_, '_> {
+    const USES_AVX512: bool = USES_AVX512;
+
     #[inline(always)]
     fn run<L: Lanes>(self, _: L) {
         let Self { search, target, upper, steps, best } = self;
@@ -469,6 +477,8 @@ struct Descend<'a, 'c> {
 const PASSES: usize = 2;
 
 impl Work for Descend<'_, '_> {
+    const USES_AVX512: bool = USES_AVX512;
+
     #[inline(always)]
     fn run<L: Lanes>(self, _: L) {
         let Self { search, target, hessian, best } = self;

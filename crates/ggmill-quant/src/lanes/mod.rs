@@ -182,6 +182,9 @@ pub(crate) trait Mask: Copy {
 
 /// An algorithm that is generic over the instruction set.
 pub(crate) trait Work {
+    /// If false, AVX2 is used in place of AVX-512.
+    const USES_AVX512: bool = true;
+
     fn run<L: Lanes>(self, lanes: L);
 }
 
