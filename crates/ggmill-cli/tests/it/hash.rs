@@ -293,7 +293,7 @@ fn whole_files_are_checked_by_the_lines_of_sha256sum() {
 
 #[test]
 fn lists_of_windows_are_read() {
-    let digest = ggmill_testdata::sha256(&tiny()).to_string();
+    let digest = ggmill_testdata::sha256(&tiny());
     let upper = digest.to_uppercase();
     let utf_16 = |text: &str| -> Vec<u8> {
         [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
@@ -326,8 +326,8 @@ fn lists_of_windows_are_read() {
         manifest.into_bytes(),
     ];
     let mut changed = tiny();
-    let last = changed.len() - 32;
-    changed[last] = 1;
+    let end = changed.len() - 32;
+    changed[end] = 1;
     for (number, list) in lists.into_iter().enumerate() {
         let directory = Directory::new().with("tiny.gguf", tiny()).with("list", &list);
         let check = || ggmill(directory.path(), &["hash", "tiny.gguf", "--check", "list"]);
@@ -340,7 +340,7 @@ fn lists_of_windows_are_read() {
 
 #[test]
 fn an_expected_hash_is_that_of_the_whole_file() {
-    let digest = ggmill_testdata::sha256(&tiny()).to_string();
+    let digest = ggmill_testdata::sha256(&tiny());
     let directory = Directory::new().with("tiny.gguf", tiny());
     let expect = |hex: &str| ggmill(directory.path(), &["hash", "tiny.gguf", "--expect", hex]);
     assert_eq!(expect(&digest).code, 0);

@@ -93,7 +93,7 @@ impl FileSums {
         Self { lines }
     }
 
-    /// Returns the list with one hash; `None` if it is no SHA-256 in hexadecimal.
+    /// Returns the list with one hash; `None` if it is not a SHA-256 in hexadecimal.
     pub fn expecting(digest: &str, name: &str) -> Option<Self> {
         let line = Line { digest: digest.to_owned(), name: name.to_owned() };
         is_digest(digest).then(|| Self { lines: vec![line] })

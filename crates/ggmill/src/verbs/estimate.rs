@@ -213,7 +213,7 @@ impl Estimate {
         let adapters = self.adapters.iter().map(|model| (model, Companion::Adapter));
         let draft = self.draft.iter().map(|model| (model, Companion::Model));
         for (model, expected) in projector.chain(adapters).chain(draft) {
-            let found = Companion::of(model);
+            let found = Companion::of(model, &self.catalogue);
             if found != expected {
                 let message = format_args!("is {}, expected {}", found.name(), expected.name());
                 return Err(model.located(Error::misuse(message)));
@@ -245,20 +245,22 @@ enum Companion {
 }
 
 impl Companion {
-    /// Returns the kind of a file, from `general.type` or, in older files, the keys of a projector or an
-    /// adapter.
-    fn of(model: &Model) -> Self {
+    /// Returns the kind of a file, from `general.type` or, in older files, the architecture of a projector or
+    /// the key of an adapter.
+    fn of(model: &Model, catalogue: &Catalogue) -> Self {
         let metadata = model.metadata();
         let has = |key: &str| metadata.get(key).is_some();
+        let is_projector = || {
+            let name = metadata.str(keys::GENERAL_ARCHITECTURE).unwrap_or_default();
+            catalogue.projectors().any(|projector| projector.name() == name)
+        };
         match metadata.str(keys::GENERAL_TYPE) {
             Ok("mmproj") => Self::Projector,
             Ok("adapter") => Self::Adapter,
             Ok("model") => Self::Model,
             Ok(_) => Self::Other,
-            Err(_) if has("clip.has_vision_encoder") || has("clip.has_audio_encoder") => {
-                Self::Projector
-            }
             Err(_) if has("adapter.type") => Self::Adapter,
+            Err(_) if is_projector() => Self::Projector,
             Err(_) => Self::Model,
         }
     }
