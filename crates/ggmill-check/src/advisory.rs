@@ -68,13 +68,13 @@ impl Advisory {
 
 /// The codes of the rules that advisories cite, sorted. A program that does not list advisories, such as a
 /// WebAssembly module, is linked without their table.
-static CITED: [&str; 46] = [
+static CITED: [&str; 47] = [
     "GG1001", "GG1002", "GG1003", "GG1008", "GG1009", "GG1107", "GG1201", "GG1202", "GG1206",
-    "GG1302", "GG1304", "GG1308", "GG1309", "GG1312", "GG1313", "GG1511", "GG1530", "GG1531",
-    "GG1602", "GG1603", "GG1619", "GG1701", "GG1702", "GG1703", "GG1705", "GG1706", "GG1707",
-    "GG1708", "GG2215", "GG2216", "GG2217", "GG2218", "GG2219", "GG2220", "GG2401", "GG2402",
-    "GG2403", "GG2404", "GG2405", "GG2406", "GG2407", "GG2409", "GG2410", "GG2411", "GG2412",
-    "GG2413",
+    "GG1302", "GG1304", "GG1308", "GG1309", "GG1312", "GG1313", "GG1314", "GG1511", "GG1530",
+    "GG1531", "GG1602", "GG1603", "GG1619", "GG1701", "GG1702", "GG1703", "GG1705", "GG1706",
+    "GG1707", "GG1708", "GG2215", "GG2216", "GG2217", "GG2218", "GG2219", "GG2220", "GG2401",
+    "GG2402", "GG2403", "GG2404", "GG2405", "GG2406", "GG2407", "GG2409", "GG2410", "GG2411",
+    "GG2412", "GG2413",
 ];
 
 impl Rule {

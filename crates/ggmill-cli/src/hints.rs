@@ -43,6 +43,17 @@ fn text(hint: &Hint) -> String {
             "--imatrix FILE gives the importance matrix of this model, as created by `ggmill \
              imatrix make` or llama-imatrix"
         }
+        Hint::TypeWithoutImportance => {
+            "--tensor-type PATTERN=TYPE, such as --tensor-type attn_v_b=q4_k, gives these tensors a type that \
+             needs no importance weights"
+        }
+        Hint::KeepInBf16(tensor, row_len) => {
+            return format!(
+                "rows of {row_len} elements fit no block type, so the type is F16; --tensor-type \
+                 '^{}$=bf16' keeps the values",
+                tensor.replace('.', "\\.")
+            );
+        }
         Hint::CheckData => "`ggmill check FILE --data` finds all such values",
         Hint::CheckWeights => "`ggmill check --data FILE` lists the weights that are not finite",
         Hint::AllowRequantize => {

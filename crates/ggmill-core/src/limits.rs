@@ -12,7 +12,7 @@ use crate::error::{Detail, Error, ErrorKind, Result};
 ///
 /// ```
 /// use ggmill_core::{Header, Limits};
-/// let limits = Limits::default().with_dimensions(6);
+/// let limits = Limits::default().with_dimensions(4);
 /// let empty = b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 /// assert_eq!(Header::parse_with(&empty[..], &limits)?.tensors().len(), 0);
 /// # Ok::<(), ggmill_core::Error>(())
@@ -31,7 +31,8 @@ pub struct Limits {
     pub array_elements: u64,
     /// Nesting depth of arrays: 1 allows no arrays of arrays.
     pub array_depth: u32,
-    /// Dimensions of one tensor, at most [`Shape::MAX_DIMENSIONS`](crate::Shape::MAX_DIMENSIONS).
+    /// Dimensions of one tensor, at most [`Shape::MAX_DIMENSIONS`](crate::Shape::MAX_DIMENSIONS), the default.
+    /// Models of images and video have five; llama.cpp accepts four.
     pub dimensions: u32,
     /// The alignment of tensor data. A file of a few bytes can declare any alignment, and a program
     /// that rewrites the file pads to it.
@@ -49,7 +50,7 @@ impl Limits {
         string_bytes: 1 << 30,
         array_elements: 1 << 30,
         array_depth: 8,
-        dimensions: 4,
+        dimensions: 8,
         alignment: 1 << 24,
         header_bytes: 256 << 20,
     };

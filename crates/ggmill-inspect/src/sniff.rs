@@ -45,6 +45,8 @@ pub enum FileKind {
     Hdf5,
     /// A compressed file or an archive, with the command that unpacks it.
     Packed(&'static str),
+    /// A llamafile: a program with a zip archive behind it, in which a GGUF file is stored.
+    Llamafile,
     /// An executable program or library.
     Program,
     /// A document or picture, as a noun.
@@ -110,7 +112,7 @@ fn legacy_ggml(bytes: &[u8]) -> Option<FileKind> {
 }
 
 fn by_magic(bytes: &[u8]) -> Option<FileKind> {
-    let kinds: [(&[u8], FileKind); 24] = [
+    let kinds: [(&[u8], FileKind); 25] = [
         (b"GGUF", FileKind::Gguf),
         (b"FUGG", FileKind::Gguf),
         (b"PK\x03\x04", zip(bytes)),
@@ -123,6 +125,7 @@ fn by_magic(bytes: &[u8]) -> Option<FileKind> {
         (b"\x93NUMPY", FileKind::Numpy),
         (b"\x89HDF\r\n\x1a\n", FileKind::Hdf5),
         (b"\x7fELF", FileKind::Program),
+        (b"MZqFpD", FileKind::Llamafile),
         (b"MZ", FileKind::Program),
         (b"\x1f\x8b", FileKind::Packed("gunzip")),
         (b"\x28\xb5\x2f\xfd", FileKind::Packed("unzstd")),
@@ -276,6 +279,7 @@ impl fmt::Display for FileKind {
             Self::Tflite => "a TensorFlow Lite model",
             Self::Hdf5 => "an HDF5 file, perhaps of Keras weights",
             Self::Packed(_) => "a compressed file or an archive",
+            Self::Llamafile => "a llamafile, a program with an archive that has the model",
             Self::Program => "a program",
             Self::Html => "a web page",
             Self::Json => "a JSON file",
@@ -321,6 +325,11 @@ impl FileKind {
             }
             Self::Imatrix => "`ggmill imatrix show` lists its entries".to_owned(),
             Self::Packed(tool) => format!("unpack it first: {tool}"),
+            Self::Llamafile => {
+                "`unzip -l FILE` lists its members, and `unzip FILE NAME.gguf` extracts \
+                                the model"
+                    .to_owned()
+            }
             Self::Program => "this is not a model; do not trust its source".to_owned(),
             Self::Media(_) => "this is not a model; is it the intended file?".to_owned(),
             Self::Html => "this is the address of a page about the file; download the file itself \
@@ -368,6 +377,10 @@ mod tests {
         assert_eq!(shown(b"\x08\x07\x12\x07pytorch", "a.gguf"), "unknown");
         assert_eq!(shown(b"abc\x1b", "a"), "unknown");
         assert_eq!(shown(b"GG", "a"), "unknown");
+        let llamafile = sniff(b"MZqFpD='\n", None).unwrap();
+        assert!(llamafile.to_string().starts_with("a llamafile, "));
+        assert!(llamafile.hint().unwrap().contains("unzip FILE NAME.gguf"));
+        assert_eq!(shown(b"MZ\x90\0", "a"), "a program");
         assert_eq!(shown(b"%PDF-1.7\n", "a"), "a PDF document");
         assert_eq!(shown(b"Rar!\x1a\x07\x01\0", "a"), "a compressed file or an archive");
     }

@@ -30,8 +30,12 @@ pub enum ErrorKind {
     Setting,
     /// A tensor has values that the requested type cannot represent: NaN, infinity, out of range.
     NonFinite,
+    /// A type cannot represent finite values of a tensor, which are too large or too small.
+    Range,
     /// Importance weights are missing for a type that requires them, do not fit, or cannot be read.
     Importance,
+    /// An importance matrix has no weights for tensors whose types require them.
+    ImportanceEntry,
     /// A tensor is already quantized, and requantization was not requested.
     Quantized,
     /// No choice of types reaches the requested size.
@@ -65,7 +69,9 @@ impl ErrorKind {
             Self::Unsupported => "unsupported",
             Self::Setting => "setting",
             Self::NonFinite => "non_finite",
+            Self::Range => "range",
             Self::Importance => "importance",
+            Self::ImportanceEntry => "importance_entry",
             Self::Quantized => "quantized",
             Self::Budget => "budget",
             Self::Types => "types",

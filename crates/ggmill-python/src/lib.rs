@@ -36,7 +36,7 @@ mod _native {
         SharedPlan, convert, plan_convert, plan_quantize, quantize_file,
     };
     #[pymodule_export]
-    use crate::operations::report::{check, diff, estimate, hash, vet};
+    use crate::operations::report::{check, diff, estimate, hash, verify, vet};
     #[pymodule_export]
     use crate::text::{
         Rendered, Template, Tokenizer, template_tokens, templates, templates_of_text,

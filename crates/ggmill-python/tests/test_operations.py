@@ -316,6 +316,25 @@ def test_vet(llama: Path, tmp_path: Path) -> None:
         ggmill.vet(tmp_path / "absent.gguf")
 
 
+def test_verify(llama: Path, real: Path, tmp_path: Path) -> None:
+    quantized = tmp_path / "q.gguf"
+    ggmill.quantize(llama, quantized, "Q5_1")
+    for source in (llama, real / "tinystories260K"):
+        found = ggmill.verify(quantized, source, threads=2)
+        assert found and found.verdict == "identical" and found.tensors == []
+    data = bytearray(quantized.read_bytes())
+    with ggmill.open(quantized) as model:
+        data[model.tensors["blk.1.attn_q.weight"].offset + 4] ^= 1
+    quantized.write_bytes(data)
+    found = ggmill.verify(quantized, llama)
+    assert not found and found.verdict == "consistent"
+    assert [tensor["name"] for tensor in found.tensors] == ["blk.1.attn_q.weight"]
+    assert found.tensors[0]["different_blocks"] == 1 and found.metadata == []
+    assert found.document["schema"] == "ggmill.verify/1"
+    with pytest.raises(ggmill.ArgumentError):
+        ggmill.verify(quantized, real / "mobilenetv3_3class_v3_fp16.gguf")
+
+
 def test_check(llama: Path, tmp_path: Path) -> None:
     report = ggmill.check(llama, data=True)
     assert report.ok, str(report)

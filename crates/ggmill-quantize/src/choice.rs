@@ -224,15 +224,12 @@ impl<'a> Choice<'a> {
             );
         }
         let refusal = if importance.is_none() && self.needs_importance(tensor, to) {
-            let none = if self.options.importance.is_some() {
-                "the importance matrix has none for this tensor"
+            let (kind, none) = if self.options.importance.is_some() {
+                (ErrorKind::ImportanceEntry, "the importance matrix has none for this tensor")
             } else {
-                "there are none"
+                (ErrorKind::Importance, "there are none")
             };
-            Some(Error::new(
-                ErrorKind::Importance,
-                format!("{to} requires importance weights, but {none}"),
-            ))
+            Some(Error::new(kind, format!("{to} requires importance weights, but {none}")))
         } else if source.ggml_type.is_quantized() && !self.options.allow_requantize {
             Some(Error::new(
                 ErrorKind::Quantized,

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use ggmill_arch::{ModelView, TensorNames};
 use ggmill_core::{FileType, GgmlType, MetadataBuf, keys};
 use ggmill_pipeline::{
-    Checkpoint as _, GgufCheckpoint, Recipe, RecipeTensor, Result, SPLIT_KEYS, SourceTensor,
+    Checkpoint as _, Error, ErrorKind, GgufCheckpoint, Recipe, RecipeTensor, Result, SPLIT_KEYS,
+    SourceTensor,
 };
 use ggmill_quant::QUANTIZATION_VERSION;
 
@@ -13,7 +14,7 @@ use crate::choice::{Choice, without_trailing_ones};
 use crate::layers::{self, Remaining, remaining};
 use crate::mixture::Hyper;
 use crate::options::{Importance, QuantizeOptions};
-use crate::remarks::without_effect;
+use crate::remarks::{NameList, without_effect};
 use crate::sensitivity::Weighing;
 use crate::types;
 
@@ -138,11 +139,17 @@ fn recipe(
     let model = ModelView::of_metadata_to_write(&metadata);
     let mut choice = Choice::new(options, &model, &hyper, &tensors, file_type, is_known);
     let mut made = Vec::with_capacity(tensors.len());
+    let mut lacking = Vec::new();
     for tensor in &tensors {
         let source = &sources[tensor.number];
         let to = choice.type_of(tensor, source).map_err(|error| error.tensor(&tensor.name))?;
-        let encoding =
-            choice.encoding(tensor, source, to).map_err(|error| error.tensor(&tensor.name))?;
+        let encoding = match choice.encoding(tensor, source, to) {
+            Err(error) if error.kind() == ErrorKind::ImportanceEntry => {
+                lacking.push((&*tensor.name, error));
+                continue;
+            }
+            found => found.map_err(|error| error.tensor(&tensor.name))?,
+        };
         let shape = if is_known { without_trailing_ones(&source.shape) } else { source.shape };
         let expression = before.tensors[tensor.number]
             .expression
@@ -155,11 +162,22 @@ fn recipe(
         }
         made.push(tensor);
     }
+    refuse_lacking(lacking)?;
     notes.extend(choice.remarks.notes());
     notes.extend(without_effect(&choice, options, &tensors, sources));
     let mut recipe = Recipe::new(metadata, made);
     recipe.notes = before.notes.iter().cloned().chain(notes).collect();
     Ok((recipe, tensors))
+}
+
+/// Fails with the error of the first tensor that the importance matrix lacks, and names the others.
+fn refuse_lacking(lacking: Vec<(&[u8], Error)>) -> Result<()> {
+    let mut lacking = lacking.into_iter();
+    let Some((name, error)) = lacking.next() else { return Ok(()) };
+    let mut others = NameList::default();
+    lacking.for_each(|(name, _)| others.add(name));
+    let others = others.note("; the same applies to").unwrap_or_default();
+    Err(Error::new(error.kind(), format!("{error}{others}")).tensor(name))
 }
 
 /// Sets an entry at the end, as the reference does even for existing keys.

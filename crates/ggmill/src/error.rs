@@ -501,7 +501,8 @@ mod files {
                 K::Architecture | K::Unsupported => (Kind::Unsupported, None),
                 K::Setting => (Kind::Unsupported, Some(Hint::AssumeDefaults)),
                 K::PreTokenizer => (Kind::Unsupported, Some(Hint::NamePreTokenizer)),
-                K::NonFinite => (Kind::Refused, Some(Hint::CheckData)),
+                K::NonFinite | K::Range => (Kind::Refused, Some(Hint::CheckData)),
+                K::ImportanceEntry => (Kind::Refused, Some(Hint::TypeWithoutImportance)),
                 K::Importance => (Kind::Refused, Some(Hint::ImportanceMatrix)),
                 K::Quantized => (Kind::Refused, Some(Hint::AllowRequantize)),
                 K::Budget | K::Edit => (Kind::Refused, None),
@@ -578,6 +579,13 @@ mod files {
             K::NotEditable => {
                 let found = std::fs::symlink_metadata(error.path());
                 Some(Hint::EditCopy(found.is_ok_and(|found| found.is_symlink())))
+            }
+            _ if error.io_error().is_some_and(|cause| {
+                // The name of the journal is longer than that of the file.
+                cause.kind() == std::io::ErrorKind::InvalidFilename
+            }) =>
+            {
+                Some(Hint::EditCopy(false))
             }
             K::Journal if error.io_error().is_some() => Some(Hint::RecoverLater),
             K::Journal if error.is_pending() => Some(Hint::Recover),

@@ -41,6 +41,11 @@ pub enum Hint {
     Repository(String),
     /// An importance matrix of the model is needed.
     ImportanceMatrix,
+    /// The importance matrix lacks tensors: give them a type that needs no importance weights.
+    TypeWithoutImportance,
+    /// F16 was chosen because the rows, of this length, fit no block type, and it cannot hold the values of
+    /// this tensor: BF16 can.
+    KeepInBf16(String, u64),
     /// Find the values that are not finite, or out of range.
     CheckData,
     /// Find the weights that are not finite.
@@ -287,6 +292,17 @@ impl fmt::Display for Hint {
                 return write!(f, "a repository on the Hugging Face Hub is `hf://{id}`");
             }
             Self::ImportanceMatrix => "add the importance matrix of this model",
+            Self::TypeWithoutImportance => {
+                "give these tensors a type that needs no importance weights, such as Q4_K"
+            }
+            Self::KeepInBf16(tensor, row_len) => {
+                let tensor = RawStr::from(&**tensor);
+                return write!(
+                    f,
+                    "rows of {row_len} elements fit no block type, so {tensor:?} becomes F16; BF16 holds its \
+                     values"
+                );
+            }
             Self::CheckData => "`ggmill check` of the data finds all such values",
             Self::CheckWeights => {
                 "`ggmill check` of the data lists the weights that are not finite"

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ggmill_arch::Catalogue;
 use ggmill_check::{CheckedPlans, Diagnostic, Report, Severity};
-use ggmill_core::RawStr;
+use ggmill_core::{GgmlType, RawStr};
 use ggmill_io::{FileSink, NewDirectory, Overwrite};
 use ggmill_pipeline::{Checkpoint, Plan, Recipe, ShardFiles, plan_document, plans_document};
 
@@ -116,7 +116,9 @@ fn policy(overwrite: bool) -> Overwrite {
 /// Converts the error of an output that could not be started. If its directory is missing, the hint is
 /// to create it.
 fn not_started(error: ggmill_io::Error) -> Error {
-    let is_missing = error.kind() == ggmill_io::ErrorKind::Io && !error.path().exists();
+    let is_missing = error.io_error().is_some_and(|cause| {
+        cause.kind() == std::io::ErrorKind::NotFound && !error.path().exists()
+    });
     let hint = is_missing.then(|| Hint::CreateDirectory(error.path().to_owned()));
     Error::from(error).with_hint(hint)
 }
@@ -329,8 +331,31 @@ impl<'a> Planned<'a> {
         self.write_with_call().map(|(written, _)| written)
     }
 
-    /// Writes the files, and returns the options of the call, for the steps after writing.
-    pub(crate) fn write_with_call(mut self) -> Result<(Written, Call<'a>)> {
+    /// Writes the files, and returns the options of the call, for the steps after writing. A tensor that
+    /// became F16 because its rows fit no block type, and whose values are too large for it, has a hint.
+    pub(crate) fn write_with_call(self) -> Result<(Written, Call<'a>)> {
+        const LEAST_BLOCK: u64 = 32;
+        let tensors = self.plans.iter().flat_map(|plan| plan.layout().tensors());
+        let unfit = tensors.filter(|tensor| {
+            let is_ragged = !tensor.shape().row_len().is_multiple_of(LEAST_BLOCK);
+            tensor.ggml_type() == GgmlType::F16 && is_ragged
+        });
+        let unfit: HashMap<String, u64> = unfit
+            .map(|tensor| (tensor.name().to_string_lossy().into_owned(), tensor.shape().row_len()))
+            .collect();
+        self.write_all().map_err(|error| {
+            let name = error.tensor().map(|name| name.to_string_lossy().into_owned());
+            let is_range = error.kind_name() == ggmill_pipeline::ErrorKind::Range.name();
+            match name.filter(|_| is_range).and_then(|name| unfit.get_key_value(&name)) {
+                Some((name, &row_len)) => {
+                    error.replace_hint(Hint::KeepInBf16(name.clone(), row_len))
+                }
+                None => error,
+            }
+        })
+    }
+
+    fn write_all(mut self) -> Result<(Written, Call<'a>)> {
         if let Some(refusal) = self.refusal {
             return Err(refusal);
         }

@@ -23,7 +23,7 @@ rules! { Structure;
     }
     HEADER_BROKEN = "GG1003" Error Both {
         summary: "Header is malformed",
-        clause: "Reported when a field of the header has an invalid value, such as an unknown value type or a number of dimensions greater than 4. According to the specification, a value type \"must be one of the `gguf_metadata_value_type` values\", and the number of dimensions is \"currently at most 4\"; llama.cpp rejects any other value.",
+        clause: "Reported when a field of the header has an invalid value, such as an unknown value type or a number of dimensions greater than 8. According to the specification, a value type \"must be one of the `gguf_metadata_value_type` values\", and the number of dimensions is \"currently at most 4\" (5 to 8: GG1314); llama.cpp rejects any other value.",
         why: "Parsing stops at this field, in ggmill and in llama.cpp; the rest of the header is not read.",
         remedy: "Download the file again. If that does not help, convert the model again: the program that wrote the file may have a bug.",
         fixed: "key \"a.key\": value type 4 (u32)",

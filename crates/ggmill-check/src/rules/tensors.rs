@@ -1,11 +1,12 @@
 //! The tensor directory: names, shapes, types and offsets.
 
+use ggmill_arch::TensorNames;
 use ggmill_core::{Error, ErrorKind, Subject, Tensor};
 
 use crate::report::{Findings, Place};
 use crate::rule::rules;
 use crate::rules::structure::rewrite;
-use crate::{Input, Options};
+use crate::{Input, Options, Profile};
 
 rules! { Tensors;
     DUPLICATE = "GG1301" Error Reference {
@@ -102,11 +103,28 @@ rules! { Tensors;
         remedy: "Remove the tensor, or convert the model again if the tensor should have data.",
         fixed: "tensor \"a.b\": dimensions [8]",
     }
+    TOO_MANY_DIMENSIONS = "GG1314" Error Both {
+        summary: "Tensor has more than 4 dimensions",
+        clause: "Reported when a tensor has more than 4 dimensions (`GGML_MAX_DIMS`). llama.cpp rejects the file. The profile `threat` does not report it for architectures that llama.cpp does not have, such as those of video models. The specification says of the number of dimensions: \"Currently at most 4, but this may change in the future\".",
+        why: "Programs based on llama.cpp cannot load the file. Programs for image and video models load such tensors.",
+        remedy: "Load the model with a program that supports it. For llama.cpp, store the tensor with at most 4 dimensions.",
+        fixed: "tensor \"a.b\": dimensions [8, 1, 1, 1]",
+    }
 }
 
-pub(super) fn check(input: &Input<'_>, _: &Options, out: &mut Findings<'_>) {
+pub(super) fn check(input: &Input<'_>, options: &Options, out: &mut Findings<'_>) {
+    // Convolutions of video models have five dimensions, and programs for these load them.
+    let is_for_others =
+        input.architecture().is_some_and(|architecture| TensorNames::of(architecture).is_none());
+    let most = if is_for_others && options.profile == Profile::Threat { 8 } else { 4 };
     for tensor in input.tensors() {
         name(&tensor, out);
+        let count = tensor.shape().dimensions().len();
+        if count > most {
+            out.add(&TOO_MANY_DIMENSIONS, Place::info(&tensor), || {
+                format!("{count} dimensions {}", tensor.shape())
+            });
+        }
         content(&tensor, out);
     }
     duplicates(input, out);

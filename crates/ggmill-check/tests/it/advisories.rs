@@ -73,7 +73,7 @@ fn files(id: &str) -> Option<Vec<Vec<u8>>> {
         "CVE-2024-25667" | "gguf-py#27188" => one(long(Some(4), 1 << 63)),
         "mlx#4213" => Some(vec![long(None, 4 << 20), long(Some(4), 1 << 20)]),
         "CVE-2024-12055" => one(long(None, 1000)),
-        "CVE-2024-21802" | "sparkinfer#11" => one(dimensions(12)),
+        "CVE-2024-21802" | "sparkinfer#11" => Some(vec![dimensions(12), dimensions(5)]),
         "mlx#3358" | "gguf-tools#25" | "openvino.genai#4170" => one(dimensions(9)),
         "CVE-2024-21836" | "CVE-2024-25666" => one(counts(u64::MAX / 48, 0)),
         "CVE-2024-23605" | "CVE-2024-25664" => one(counts(0, u64::MAX / 48)),
@@ -90,7 +90,8 @@ fn files(id: &str) -> Option<Vec<Vec<u8>>> {
         "CVE-2025-53630" | "CVE-2026-27940" => {
             one(tensors(&[(&[1 << 61], 0), (&[1 << 61], 1 << 63), (&[8], 0)]))
         }
-        "CVE-2026-33298" | "gguf-py#25378" => one(tensors(&[(&[1 << 32, 1 << 31], 0)])),
+        "CVE-2026-33298" => one(tensors(&[(&[1 << 32, 1 << 31], 0)])),
+        "gguf-py#25378" => Some(vec![tensors(&[(&[1 << 32, 1 << 31], 0)]), dimensions(5)]),
         "llama.cpp#26318" => one(tensors(&[(&[(1 << 62) - 1], 0)])),
         "CVE-2026-7482" | "sparkinfer#25" | "llama.cpp#18991" | "mlx#4136" => {
             one(tensors(&[(&[64], 0)]))

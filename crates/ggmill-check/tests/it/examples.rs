@@ -98,6 +98,7 @@ pub(crate) fn example(code: &str) -> Option<(&'static str, Vec<u8>)> {
             raw(file.into_bytes())
         }
         "GG1313" => model(llama().tensor("a.b", &[0], GgmlType::F32)),
+        "GG1314" => model(llama().tensor("a.b", &[8, 1, 1, 1, 1], GgmlType::F32)),
         "GG1401" => raw(typed(GgmlType::Q8_0, 32)),
         "GG1402" => model(llama().set("general.quantization_version", Value::U32(1))),
         "GG1403" => model(llama().set("general.file_type", Value::U32(5))),

@@ -30,8 +30,8 @@ llama-gguf-hash ignores BLAKE3 lines. The default hash is xxh64 or, with --check
 one in the manifest. Contradictory lines are ignored, and so are lines that --check printed as \
 mismatches when its output is used as a manifest.
 
---check also reads the output of sha256sum, which is about whole files: each FILE is then hashed \
-as a whole, metadata included.")]
+--check also reads the output of sha256sum, of certutil and of Get-FileHash, which are about whole files: \
+each FILE is then hashed as a whole, metadata included. --expect does the same for one file.")]
 pub(crate) struct Args {
     /// The models: files, or any shard of a split model
     #[arg(value_name = "FILE", required = true)]
@@ -60,6 +60,9 @@ pub(crate) struct Args {
     /// Verify against the hashes in this file; - is standard input
     #[arg(short, long, value_name = "MANIFEST")]
     check: Option<PathBuf>,
+    /// Verify that the SHA-256 of the file is this one, as model hubs show it
+    #[arg(long, value_name = "HEX", conflicts_with = "check")]
+    expect: Option<String>,
     /// With --check: print every line, not only failures and the result
     #[arg(short, long, requires = "check")]
     verbose: bool,
@@ -84,7 +87,10 @@ impl Args {
 /// Hashes each model, and continues after one that cannot be read.
 pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let read = |path| HashList::read(path).map(|list| (path, list));
-    let list = args.check.as_deref().map(read).transpose()?;
+    let list = match &args.expect {
+        Some(digest) => Some((Path::new("--expect"), HashList::Files(expected(digest, args)?))),
+        None => args.check.as_deref().map(read).transpose()?,
+    };
     match &list {
         Some((path, HashList::Files(sums))) => {
             if let Some(other) = args.kinds().iter().find(|kind| **kind != HashKind::Sha256) {
@@ -100,6 +106,16 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         }),
         _ => each(&args.files, console, |_, file| hash_one(file, args, None, console)),
     }
+}
+
+/// Returns the list that has the hash of `--expect` for the file.
+fn expected(digest: &str, args: &Args) -> Result<FileSums, Failure> {
+    let [file] = &*args.files else {
+        return Err(Failure::new("--expect is the hash of one file, but several were given"));
+    };
+    FileSums::expecting(digest.trim(), &file.to_string_lossy()).ok_or_else(|| {
+        Failure::new("--expect: expected a SHA-256, which has 64 hexadecimal digits")
+    })
 }
 
 fn hash_one(

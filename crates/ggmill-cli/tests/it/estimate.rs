@@ -109,8 +109,17 @@ fn additional_files_are_included() {
     };
     let alone = total(&[]);
     assert_eq!(total(&["--lora", "lora.gguf"]), alone + 2048);
-    assert_eq!(total(&["--mmproj", "lora.gguf"]), alone + 2048);
     assert_eq!(total(&["--draft", "model.gguf"]), 2 * alone);
+    for (option, file, message) in [
+        ("--mmproj", "lora.gguf", "lora.gguf: is an adapter, expected a multimodal projector"),
+        ("--mmproj", "model.gguf", "model.gguf: is a model, expected a multimodal projector"),
+        ("--lora", "model.gguf", "model.gguf: is a model, expected an adapter"),
+        ("--draft", "lora.gguf", "lora.gguf: is an adapter, expected a model"),
+    ] {
+        let found = ggmill(directory.path(), &["estimate", "model.gguf", option, file]);
+        assert_eq!((found.code, &*found.stdout), (2, ""), "{option} {file}");
+        assert!(found.stderr.contains(message), "{}", found.stderr);
+    }
 }
 
 /// The caches take 512 bytes per token.

@@ -292,6 +292,69 @@ fn whole_files_are_checked_by_the_lines_of_sha256sum() {
 }
 
 #[test]
+fn lists_of_windows_are_read() {
+    let digest = ggmill_testdata::sha256(&tiny());
+    let upper = digest.to_uppercase();
+    let utf_16 = |text: &str| -> Vec<u8> {
+        [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
+    };
+    let table = format!(
+        "\r\nAlgorithm       Hash     Path\r\n---------       ----     ----\r\n\
+         SHA256          {upper}       C:\\models\\tiny.gguf\r\n"
+    );
+    let list = format!("\nAlgorithm : SHA256\nHash      : {upper}\nPath      : C:\\tiny.gguf\n");
+    let certutil = format!(
+        "SHA256 hash of tiny.gguf:\r\n{digest}\r\nCertUtil: -hashfile command completed \
+         successfully.\r\n"
+    );
+    // Spaces between bytes, as older versions print.
+    let pairs: Vec<&str> =
+        digest.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap()).collect();
+    let old_certutil = format!("SHA256 hash of file tiny.gguf:\r\n{}\r\n", pairs.join(" "));
+    let marked = format!("\u{feff}{digest}  tiny.gguf\n");
+    let manifest =
+        ggmill(Directory::new().with("tiny.gguf", tiny()).path(), &["hash", "tiny.gguf"]);
+    let manifest = format!("\u{feff}{}", manifest.stdout);
+    let lists: [Vec<u8>; 8] = [
+        utf_16(&table),
+        table.into_bytes(),
+        utf_16(&list),
+        list.into_bytes(),
+        certutil.into_bytes(),
+        old_certutil.into_bytes(),
+        marked.into_bytes(),
+        manifest.into_bytes(),
+    ];
+    let mut changed = tiny();
+    let end = changed.len() - 32;
+    changed[end] = 1;
+    for (number, list) in lists.into_iter().enumerate() {
+        let directory = Directory::new().with("tiny.gguf", tiny()).with("list", &list);
+        let check = || ggmill(directory.path(), &["hash", "tiny.gguf", "--check", "list"]);
+        let good = check();
+        assert_eq!(good.code, 0, "{number}: {}{}", good.stdout, good.stderr);
+        std::fs::write(directory.path().join("tiny.gguf"), &changed).unwrap();
+        assert_eq!(check().code, 1, "{number}");
+    }
+}
+
+#[test]
+fn an_expected_hash_is_that_of_the_whole_file() {
+    let digest = ggmill_testdata::sha256(&tiny());
+    let directory = Directory::new().with("tiny.gguf", tiny());
+    let expect = |hex: &str| ggmill(directory.path(), &["hash", "tiny.gguf", "--expect", hex]);
+    assert_eq!(expect(&digest).code, 0);
+    assert_eq!(expect(&digest.to_uppercase()).code, 0);
+    assert_eq!(expect(&"0".repeat(64)).code, 1);
+    for wrong in ["", "12", &"g".repeat(64)] {
+        let found = expect(wrong);
+        assert!(found.code == 2 && found.stderr.contains("64 hexadecimal"), "{}", found.stderr);
+    }
+    let two = ["hash", "tiny.gguf", "tiny.gguf", "--expect", &digest];
+    assert_eq!(ggmill(directory.path(), &two).code, 2);
+}
+
+#[test]
 fn standard_input_is_refused_with_a_hint() {
     let directory = Directory::new();
     for args in [&["hash", "-"][..], &["measure", "-", "--tokens", "ids.json"]] {

@@ -19,6 +19,7 @@ mod convert_mmproj;
 mod convert_sources;
 mod convert_types;
 mod diff;
+mod dimensions;
 mod documentation;
 mod edit;
 mod edit_guards;

@@ -3,11 +3,12 @@
 use std::fs;
 
 use ggmill_core::{GgmlType, Header};
+use ggmill_testdata::bytes::{FileBytes, Value as Number};
 use ggmill_testdata::models::{Model, models};
 use ggmill_testdata::sha256;
 use serde_json::Value;
 
-use crate::support::{Directory, Outcome, ggmill};
+use crate::support::{Directory, Outcome, ggmill, quantized};
 
 fn model(name: &str) -> Model {
     models().into_iter().find(|model| model.name == name).unwrap()
@@ -173,6 +174,62 @@ fn an_imatrix_of_another_model_is_refused() {
             found.stderr
         );
     }
+}
+
+#[test]
+fn tensors_that_the_imatrix_lacks_are_named() {
+    let llama = model("llama");
+    let entries = llama.imatrix();
+    let directory = directory().with("all", &entries);
+    let args = ["quantize", "llama.gguf", "x.gguf", "IQ2_XXS", "--imatrix", "all"];
+    let without = ["--include-weights", "attn"];
+    let found = ggmill(directory.path(), &[&args[..], &without].concat());
+    assert_eq!(found.code, 2);
+    for words in [
+        "requires importance weights, but the importance matrix has none for this tensor; the same \
+         applies to: \"blk.",
+        "hint: --tensor-type PATTERN=TYPE",
+    ] {
+        assert!(found.stderr.contains(words), "{}", found.stderr);
+    }
+    assert!(!found.stderr.contains("--imatrix FILE gives"), "{}", found.stderr);
+}
+
+#[test]
+fn values_that_f16_cannot_hold_have_a_remedy() {
+    let mut file = FileBytes::v3(1, 2);
+    file.pair("general.architecture", &"llama".into());
+    file.pair("general.file_type", &Number::U32(32));
+    // BF16, in rows that fit no block.
+    file.tensor("blk.0.ffn_down.weight", &[36, 2], 30, 0).pad(32);
+    for _ in 0..72 {
+        file.raw(&[0xc3, 0x47]);
+    }
+    let directory = Directory::new().with("in.gguf", file.into_bytes());
+    let found = ggmill(directory.path(), &["quantize", "in.gguf", "out.gguf", "Q4_K_M"]);
+    assert_eq!(found.code, 2);
+    let remedy = "--tensor-type '^blk\\.0\\.ffn_down\\.weight$=bf16'";
+    assert!(found.stderr.contains("rows of 36 elements fit no block type"), "{}", found.stderr);
+    assert!(found.stderr.contains(remedy), "{}", found.stderr);
+    let rule = "^blk\\.0\\.ffn_down\\.weight$=bf16";
+    quantized(&directory, &["in.gguf", "out.gguf", "Q4_K_M", "--tensor-type", rule]);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_name_that_is_too_long_is_no_missing_directory() {
+    let directory = directory();
+    let name = format!("{}.gguf", "a".repeat(251));
+    let found = ggmill(directory.path(), &["quantize", "llama.gguf", &name, "Q8_0"]);
+    assert_eq!(found.code, 2);
+    assert!(found.stderr.contains("File name too long"), "{}", found.stderr);
+    assert!(!found.stderr.contains("mkdir"), "{}", found.stderr);
+    // The name of the journal does not fit.
+    let name = format!("{}.gguf", "b".repeat(248));
+    fs::copy(directory.path().join("llama.gguf"), directory.path().join(&name)).unwrap();
+    let set = ["edit", &name, "--set", "general.name=another"];
+    let found = ggmill(directory.path(), &set);
+    assert!(found.code == 2 && found.stderr.contains("-o"), "{}", found.stderr);
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub fn file_sha256(file: &dyn ReadAt, progress: &mut Report<'_>) -> Result<Diges
 }
 
 /// A list of hashes of whole files in one of the forms of `sha256sum`: `HEX  NAME`, with a space or
-/// `*` before the name, or `SHA256 (NAME) = HEX`.
+/// `*` before the name, or `SHA256 (NAME) = HEX`; or the output of certutil or `Get-FileHash` on Windows.
 ///
 /// ```
 /// use ggmill_edit::hash::{Conclusion, FileSums};
@@ -67,7 +67,36 @@ struct Line {
 impl FileSums {
     /// Parses the lines with hashes, and ignores others.
     pub fn parse(text: &str) -> Self {
-        Self { lines: text.lines().filter_map(Line::parse).collect() }
+        let mut lines = Vec::new();
+        // The name that certutil prints in the line before a hash, and the hash that Get-FileHash lists in the
+        // line before a path.
+        let (mut announced, mut listed) = (None, None);
+        for line in text.lines() {
+            let name = announced.take();
+            lines.extend(Line::parse(line).or_else(|| Line::of_table(line)).or_else(|| {
+                let digest = line.split_whitespace().collect::<String>();
+                is_digest(&digest).then(|| name.map(|name| Line { digest, name })).flatten()
+            }));
+            announced = line.strip_prefix("SHA256 hash of ").map(|rest| {
+                rest.trim_end().trim_end_matches(':').trim_start_matches("file ").to_owned()
+            });
+            let field = |name: &str| {
+                let rest = line.strip_prefix(name)?.trim_start().strip_prefix(':')?;
+                Some(rest.trim().to_owned())
+            };
+            if let Some(digest) = field("Hash").filter(|digest| is_digest(digest)) {
+                listed = Some(digest);
+            } else if let Some(name) = field("Path").filter(|name| !name.is_empty()) {
+                lines.extend(listed.take().map(|digest| Line { digest, name }));
+            }
+        }
+        Self { lines }
+    }
+
+    /// Returns the list with one hash; `None` if it is not a SHA-256 in hexadecimal.
+    pub fn expecting(digest: &str, name: &str) -> Option<Self> {
+        let line = Line { digest: digest.to_owned(), name: name.to_owned() };
+        is_digest(digest).then(|| Self { lines: vec![line] })
     }
 
     /// Returns `true` if there is no line with a hash.
@@ -123,10 +152,20 @@ impl Line {
             let name = if is_escaped { unescaped(name) } else { name.to_owned() };
             (digest, name)
         };
-        let is_digest =
-            digest.len() == DIGITS && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
-        (is_digest && !name.is_empty()).then(|| Self { digest: digest.to_owned(), name })
+        (is_digest(digest) && !name.is_empty()).then(|| Self { digest: digest.to_owned(), name })
     }
+
+    /// Parses a row of the table of `Get-FileHash`: `SHA256  HEX  PATH`.
+    fn of_table(line: &str) -> Option<Self> {
+        let (digest, name) = line.strip_prefix("SHA256 ")?.trim_start().split_once(' ')?;
+        let name = name.trim();
+        (is_digest(digest) && !name.is_empty())
+            .then(|| Self { digest: digest.to_owned(), name: name.to_owned() })
+    }
+}
+
+fn is_digest(text: &str) -> bool {
+    text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Replaces the escapes `\n`, `\r` and `\\` in a name.

@@ -215,7 +215,7 @@ fn refuse_out_of_range(
     } else {
         format!("row {row}, column {column} is {value:e}, which is too {size} for {to}")
     };
-    Err(Error::new(ErrorKind::NonFinite, message))
+    Err(Error::new(ErrorKind::Range, message))
 }
 
 /// Converts a codec's error, whose rows have `row_len` elements, to one with the row and column of

@@ -52,6 +52,7 @@ from ._operations import (
     merge,
     quantize,
     split,
+    verify,
     vet,
 )
 from ._progress import Progress
@@ -66,6 +67,7 @@ from ._reports import (
     Plan,
     Reason,
     Verdict,
+    Verification,
 )
 from ._shared import SharedPlan
 from ._tensor import Tensor, Tensors
@@ -117,6 +119,7 @@ __all__ = [
     "Typed",
     "UnsupportedError",
     "Verdict",
+    "Verification",
     "__version__",
     "check",
     "convert",
@@ -132,6 +135,7 @@ __all__ = [
     "quantize",
     "quants",
     "split",
+    "verify",
     "vet",
     "write",
 ]

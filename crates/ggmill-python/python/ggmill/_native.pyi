@@ -245,6 +245,14 @@ def check(
     progress: _Callback = None,
 ) -> tuple[str, str]: ...
 def vet(path: str, *, progress: _Callback = None) -> str: ...
+def verify(
+    path: str,
+    source: str,
+    *,
+    imatrix: str | None = None,
+    threads: int | None = None,
+    progress: _Callback = None,
+) -> str: ...
 def diff(
     a: str,
     b: str,

@@ -23,11 +23,13 @@ from ._reports import (
     Hashes,
     Plan,
     Verdict,
+    Verification,
     check_report,
     edit_report,
     estimate_of,
     plan_of,
     verdict,
+    verification,
 )
 from ._shared import RANGE, Operation, SharedPlan
 from ._types import Typed, parsed_type
@@ -104,6 +106,41 @@ def vet(model: Source) -> Verdict:
         FileError: If a file cannot be read.
     """
     return verdict(_native.vet(model_path(model)))
+
+
+def verify(
+    model: Source,
+    source: Source,
+    *,
+    imatrix: Source | None = None,
+    threads: int | None = None,
+    progress: Progress = None,
+) -> Verification:
+    """Verify that a file is what its source gives: compute each tensor again, and compare it.
+
+    Args:
+        model: The model to verify.
+        source: The directory of the checkpoint that it was converted from, or the GGUF file that it
+            was quantized from.
+        imatrix: The importance matrix that it was quantized with.
+        threads: The number of threads; one per core by default.
+        progress: A callback or progress bar; counts the bytes compared.
+
+    Returns:
+        The result, which is true if everything is identical.
+
+    Raises:
+        ArgumentError: If the source has another architecture.
+        FileError: If a file cannot be read.
+    """
+    document = _native.verify(
+        model_path(model),
+        model_path(source),
+        imatrix=None if imatrix is None else model_path(imatrix),
+        threads=threads,
+        progress=callback_of(progress),
+    )
+    return verification(document)
 
 
 def diff(

@@ -162,6 +162,40 @@ def verdict(document: str) -> Verdict:
     return Verdict(parsed["safe"], reasons, parsed)
 
 
+@dataclass(frozen=True)
+class Verification:
+    """The result of :func:`ggmill.verify`; true if the file is identical to what its source gives.
+
+    Attributes:
+        verdict: ``"identical"``, ``"consistent"`` (each block is as near to the source as its type
+            allows, but some have other bytes) or ``"different"``.
+        tensors: The tensors that are not identical: dictionaries with ``name``, ``type``,
+            ``verdict`` and their errors.
+        metadata: The metadata keys that differ: dictionaries with ``key``, ``change`` and
+            ``decides``.
+        document: The JSON document of ``ggmill verify --json`` (``ggmill.verify/1``).
+    """
+
+    verdict: str
+    tensors: list[dict[str, Any]] = field(repr=False)
+    metadata: list[dict[str, Any]] = field(repr=False)
+    document: dict[str, Any] = field(repr=False)
+
+    def __bool__(self) -> bool:
+        return self.verdict == "identical"
+
+
+def verification(document: str) -> Verification:
+    """Create a verification from its JSON document."""
+    parsed: dict[str, Any] = json.loads(document)
+    return Verification(
+        parsed["verdict"],
+        parsed["tensors"]["not_identical"],
+        parsed["metadata"]["differences"],
+        parsed,
+    )
+
+
 @dataclass(frozen=True, repr=False)
 class DiffReport:
     """The result of :func:`ggmill.diff`.

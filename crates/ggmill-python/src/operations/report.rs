@@ -78,6 +78,29 @@ pub(crate) fn vet(py: Python<'_>, path: PathBuf, progress: Option<Py<PyAny>>) ->
     json(&verdict.json())
 }
 
+/// Verifies that a file is what its source gives; returns the JSON document of `ggmill verify`.
+#[pyfunction]
+#[pyo3(signature = (path, source, *, imatrix = None, threads = None, progress = None))]
+pub(crate) fn verify(
+    py: Python<'_>,
+    path: PathBuf,
+    source: PathBuf,
+    imatrix: Option<PathBuf>,
+    threads: Option<usize>,
+    progress: Option<Py<PyAny>>,
+) -> Result<String> {
+    calls::run(py, progress, |reporter| -> Result<_> {
+        let model = Model::open(&path)?;
+        let mut builder = ggmill::verify(&model, &source)?
+            .threads(thread_count(threads).get())
+            .on_progress(move |progress| reporter.progress(progress));
+        if let Some(imatrix) = &imatrix {
+            builder = builder.imatrix(imatrix)?;
+        }
+        json(&builder.run()?.document()?)
+    })
+}
+
 fn selectors(codes: &[String]) -> Result<Vec<Selector>> {
     let selector = |code: &String| {
         code.parse::<Selector>().map_err(|error| Failure::misuse(format!("{code:?}: {error}")))

@@ -203,12 +203,13 @@ fn infos() -> Vec<Case> {
         ),
         Case::fails(
             "dimensions-5",
-            "one dimension more than ggml has",
+            "one dimension more than ggml has, and a limit of as many",
             Limit,
             38,
             tensor,
             counted(5),
-        ),
+        )
+        .under(Limits::default().with_dimensions(4)),
         Case::fails(
             "dimensions-9",
             "one dimension more than this library can hold, whatever the limit",

@@ -1,7 +1,7 @@
 //! `estimate`: estimates the memory that a model needs to run.
 
 use ggmill_arch::{Architecture, Catalogue};
-use ggmill_core::GgmlType;
+use ggmill_core::{GgmlType, keys};
 use ggmill_estimate::{Companions, FlashAttention, Options, Placement, TensorOverride};
 
 use crate::error::Kind;
@@ -169,7 +169,10 @@ impl Estimate {
     }
 
     /// Estimates the memory for these options. Anything that cannot be estimated is listed instead.
+    ///
+    /// Fails for a projector, adapter or draft model that is another kind of file.
     pub fn run(&self) -> Result<Estimated> {
+        self.check_kinds()?;
         let options = self.options();
         let estimate = self
             .companions()
@@ -182,6 +185,7 @@ impl Estimate {
     /// [`context`](Self::context) the maximum number of layers; otherwise the longest context with all
     /// layers or, if that is below 4096 tokens, the maximum number of layers.
     pub fn fit(&self, sizes: &[u64]) -> Result<Estimated> {
+        self.check_kinds()?;
         let (core, description) = (self.model.core(), self.description(&self.model));
         let found =
             ggmill_estimate::fit(core, description, &self.options(), sizes, &self.companions())
@@ -204,6 +208,20 @@ impl Estimate {
         options
     }
 
+    fn check_kinds(&self) -> Result<()> {
+        let projector = self.projector.iter().map(|model| (model, Companion::Projector));
+        let adapters = self.adapters.iter().map(|model| (model, Companion::Adapter));
+        let draft = self.draft.iter().map(|model| (model, Companion::Model));
+        for (model, expected) in projector.chain(adapters).chain(draft) {
+            let found = Companion::of(model, &self.catalogue);
+            if found != expected {
+                let message = format_args!("is {}, expected {}", found.name(), expected.name());
+                return Err(model.located(Error::misuse(message)));
+            }
+        }
+        Ok(())
+    }
+
     fn companions(&self) -> Companions<'_> {
         let mut companions = Companions::default();
         companions.projector = self.projector.as_ref().map(Model::core);
@@ -214,6 +232,46 @@ impl Estimate {
 
     fn description(&self, model: &Model) -> Option<&Architecture> {
         self.catalogue.for_metadata(model.metadata())
+    }
+}
+
+/// A kind of file that is loaded with a model.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Companion {
+    Model,
+    Projector,
+    Adapter,
+    Other,
+}
+
+impl Companion {
+    /// Returns the kind of a file, from `general.type` or, in older files, the architecture of a projector or
+    /// the key of an adapter.
+    fn of(model: &Model, catalogue: &Catalogue) -> Self {
+        let metadata = model.metadata();
+        let has = |key: &str| metadata.get(key).is_some();
+        let is_projector = || {
+            let name = metadata.str(keys::GENERAL_ARCHITECTURE).unwrap_or_default();
+            catalogue.projectors().any(|projector| projector.name() == name)
+        };
+        match metadata.str(keys::GENERAL_TYPE) {
+            Ok("mmproj") => Self::Projector,
+            Ok("adapter") => Self::Adapter,
+            Ok("model") => Self::Model,
+            Ok(_) => Self::Other,
+            Err(_) if has("adapter.type") => Self::Adapter,
+            Err(_) if is_projector() => Self::Projector,
+            Err(_) => Self::Model,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Model => "a model",
+            Self::Projector => "a multimodal projector",
+            Self::Adapter => "an adapter",
+            Self::Other => "not a model",
+        }
     }
 }
 

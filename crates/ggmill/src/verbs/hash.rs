@@ -43,8 +43,7 @@ impl HashList {
     /// Reads a list of hashes; `-` is standard input. Fails for a file without hashes.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let text = read_bytes(path, MAX_LIST_LEN)?;
-        let text = String::from_utf8_lossy(&text);
+        let text = decoded(&read_bytes(path, MAX_LIST_LEN)?);
         let manifest = Manifest::parse(&text);
         if !manifest.kinds().is_empty() {
             return Ok(Self::Weights(manifest));
@@ -55,6 +54,21 @@ impl HashList {
             return Err(error.with_hint(Hint::HashLines));
         }
         Ok(Self::Files(sums))
+    }
+}
+
+/// Decodes a text as UTF-16 if it begins with its byte order mark, as the output of PowerShell does, else
+/// as UTF-8. Names that are not UTF-8 get replacement characters.
+fn decoded(bytes: &[u8]) -> String {
+    let utf_16 = |number: fn([u8; 2]) -> u16| {
+        let (pairs, _) = bytes[2..].as_chunks();
+        String::from_utf16_lossy(&pairs.iter().map(|&pair| number(pair)).collect::<Vec<u16>>())
+    };
+    match bytes {
+        [0xff, 0xfe, ..] => utf_16(u16::from_le_bytes),
+        [0xfe, 0xff, ..] => utf_16(u16::from_be_bytes),
+        [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8_lossy(rest).into_owned(),
+        _ => String::from_utf8_lossy(bytes).into_owned(),
     }
 }
 
