@@ -1,5 +1,6 @@
-"""Granite Switch: one Granite with many LoRA adapters. Some tokens switch an adapter on: from such a token
-up to the next, every matrix adds the product of two small matrices of that adapter."""
+"""Granite Switch: one Granite with many LoRA adapters. Some tokens switch an adapter on: after such a token,
+every matrix adds the product of two small matrices of that adapter. After several, the adapter is that of
+the rounded mean of their indices."""
 
 from granite import embedding_factor, residual_factor, score_scale
 
@@ -33,12 +34,12 @@ def switched(x, number, adapter):
     return x, number * (1.0 - switches) + switches * (adapter + 1)
 
 def chosen_adapter(number):
-    """The adapter of each token: the mean number of the switching tokens so far, rounded, which with one such
-    token is its adapter. Attention computes it: the scores of switching tokens are greater than those of
+    """The adapter of each token: the mean index of the switching tokens so far, itself included, rounded. With
+    one such token it is the adapter of this token. Attention computes the mean: the scores of switching tokens are greater than those of
     others by 2 * router_gain, so only they count."""
     scores = (clamp(number, 0.0, 1.0) * 2.0 - 1.0) * router_gain
-    last = attention(constant([1.0]), scores, number, 1.0)
-    return expert_indices(round(clamp(last, 0.0, adapter_count)), adapter_count + 1)
+    mean = attention(constant([1.0]), scores, number, 1.0)
+    return expert_indices(round(clamp(mean, 0.0, adapter_count)), adapter_count + 1)
 
 def model():
     check_heads()
