@@ -37,6 +37,10 @@ impl Checkpoint for WithoutPrefix<'_> {
         self.checkpoint.read(number, offset, out)
     }
 
+    fn stored_name(&self, number: usize) -> Option<&[u8]> {
+        self.checkpoint.stored_name(number)
+    }
+
     fn prefetch(&self, numbers: &[usize]) {
         self.checkpoint.prefetch(numbers);
     }

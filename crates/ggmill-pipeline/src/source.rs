@@ -23,6 +23,12 @@ pub trait Checkpoint: Debug + Sync {
     /// Must be callable from several threads at once.
     fn read(&self, number: usize, offset: u64, out: &mut [u8]) -> Result<()>;
 
+    /// Returns the name of tensor `number` in the source that recipes are run with. It differs from
+    /// the name in [`Checkpoint::tensors`] for a view that renames tensors.
+    fn stored_name(&self, number: usize) -> Option<&[u8]> {
+        Some(&self.tensors().get(number)?.name)
+    }
+
     /// Announces tensors that will be read soon, so that a remote source can request several at
     /// once.
     fn prefetch(&self, numbers: &[usize]) {

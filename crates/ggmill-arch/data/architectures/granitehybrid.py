@@ -2,21 +2,21 @@
 
 from granite import embedding_factor, logit_divisor, residual_factor, score_scale
 
-def layer(x, i, rope_params):
+def layer(x, i, rope_params, factors):
     h = rms_norm(x, attn_norm[i], rms_norm_epsilon)
     if mamba_blocks[i]:
         y = mamba2(h, ssm_in[i], ssm_conv1d[i], ssm_dt[i], ssm_a[i], ssm_d[i], ssm_norm[i], ssm_out[i])
     else:
-        y = attend(h, i, rope_params)
+        y = attend(h, i, rope_params, factors)
     x = x + y * residual_factor()
     return x + feed_forward_layer(rms_norm(x, ffn_norm[i], rms_norm_epsilon), i) * residual_factor()
 
-def attend(h, i, rope_params):
+def attend(h, i, rope_params, factors):
     q = split_heads(linear(attn_q[i], h), heads)
     k = split_heads(linear(attn_k[i], h), block_kv_heads[i])
     v = split_heads(linear(attn_v[i], h), block_kv_heads[i])
-    q = rope_pairs(q, rope_params) if turned else q
-    k = rope_pairs(k, rope_params) if turned else k
+    q = rope_pairs(q, rope_params, factors=factors) if turned else q
+    k = rope_pairs(k, rope_params, factors=factors) if turned else k
     return linear(attn_output[i], attention(q, k, v, score_scale()))
 
 def feed_forward_layer(h, i):
@@ -33,5 +33,5 @@ def model():
     x = embed(token_embd, tokens) * embedding_factor()
     for i in range(trunk_count):
         assert mamba_blocks[i] or heads > 0 and heads % block_kv_heads[i] == 0, "the number of attention heads is not a multiple of the number of KV heads"
-        x = layer(x, i, rope_params)
+        x = layer(x, i, rope_params, optional(rope_freqs))
     return logits(linear(output, rms_norm(x, output_norm, rms_norm_epsilon)) / logit_divisor())

@@ -18,9 +18,18 @@ fn recorded(name: &str) -> RecordedTokenizer {
 
 /// Converts the vocabulary of a checkpoint without weights.
 fn converted(files: &BTreeMap<String, Value>, no_verify: bool) -> Result<Recipe> {
-    let checkpoint = WithConfig::new(MemorySource::new(), files["config.json"].clone());
     let contents = files.iter().map(|(name, it)| (name.clone(), it.to_string().into_bytes()));
-    let checkpoint = checkpoint.with_name("case").with_files(contents.collect());
+    converted_bytes(files["config.json"].clone(), contents.collect(), no_verify)
+}
+
+/// Converts the vocabulary of a checkpoint without weights from the contents of its files.
+fn converted_bytes(
+    config: Value,
+    files: BTreeMap<String, Vec<u8>>,
+    no_verify: bool,
+) -> Result<Recipe> {
+    let checkpoint =
+        WithConfig::new(MemorySource::new(), config).with_name("case").with_files(files);
     let mut options = ConvertOptions::new(FileType::F16);
     options.vocab_only = true;
     options.no_verify = no_verify;
@@ -133,4 +142,98 @@ fn the_comparison_can_be_omitted() {
         notes.iter().any(|note| note.contains("texts differ"))
     };
     assert!(has_note(false) && !has_note(true));
+}
+
+/// Tokenizers that transformers 5 saved, with 512 pieces of tinystories260K: of LLaMA with three added
+/// tokens, and of Gemma 2, whose vocabulary and merges are those of the first.
+fn saved(name: &str) -> BTreeMap<String, Value> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/saved-tokenizers.json");
+    let mut all: BTreeMap<String, BTreeMap<String, Value>> =
+        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let model = all["llama-added"]["tokenizer.json"]["model"].clone();
+    let mut files = all.remove(name).unwrap();
+    let own = files.get_mut("tokenizer.json").unwrap();
+    for member in ["vocab", "merges"] {
+        own["model"][member] = model[member].clone();
+    }
+    files
+}
+
+/// The token IDs of a text in a converted vocabulary.
+fn ids(recipe: &Recipe, text: &str) -> Vec<u32> {
+    let tokenizer = Tokenizer::from_entries(recipe.metadata.clone()).unwrap();
+    let mut ids = Vec::new();
+    tokenizer.encode(text, &EncodeOptions::new().parse_special(true), &mut ids).unwrap();
+    ids
+}
+
+/// The IDs are those of `AutoTokenizer` of transformers 5.24 for the same files.
+#[test]
+fn saved_tokenizers_give_the_ids_of_the_library() {
+    let llama = converted(&saved("llama-added"), false).unwrap();
+    assert_eq!(ids(&llama, " little girl"), [1, 376, 298, 315, 421]);
+    let text = "Once upon a time, there was a lily_tok.";
+    assert_eq!(ids(&llama, text), [1, 403, 407, 261, 378, 432, 383, 286, 261, 410, 514, 426]);
+    let gemma = converted(&saved("gemma-2"), false).unwrap();
+    let text = "Once upon a time, there was a little girl";
+    let expected = [1, 441, 416, 331, 407, 261, 378, 432, 383, 286, 261, 376, 298, 315, 421];
+    assert_eq!(ids(&gemma, text), expected);
+    assert_eq!(ids(&gemma, "a  <|x|> b<mask>"), [1, 412, 410, 410, 514, 268, 513]);
+}
+
+/// Added tokens that match only whole words: llama.cpp has no such flag.
+#[test]
+fn flags_of_added_tokens_are_noted() {
+    let mut case = recorded("gpt-2");
+    let file = case.files.get_mut("tokenizer.json").unwrap();
+    let id = file["model"]["vocab"].as_object().unwrap().len() + 100;
+    let token = json!({ "id": id, "content": "cat", "single_word": true, "lstrip": false,
+        "rstrip": false, "normalized": false, "special": false });
+    file["added_tokens"].as_array_mut().unwrap().push(token);
+    let recipe = converted(&case.files, false).unwrap();
+    let found = recipe.notes.iter().find(|note| note.contains("texts differ")).unwrap();
+    assert!(found.contains("the flags single_word of added tokens"), "{found}");
+}
+
+/// A SentencePiece model as bytes: pieces with their type, all with the score 0.
+fn sentencepiece(pieces: impl Iterator<Item = (String, u8)>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (text, kind) in pieces {
+        let length = u8::try_from(text.len()).unwrap();
+        let piece = [&[0x0a, length], text.as_bytes(), &[0x15, 0, 0, 0, 0, 0x18, kind]].concat();
+        bytes.extend([0x0a, u8::try_from(piece.len()).unwrap()]);
+        bytes.extend(piece);
+    }
+    bytes
+}
+
+/// Chat markers as user-defined pieces of `tokenizer.model`, beside a `tokenizer.json` that has no
+/// vocabulary: each is one token.
+#[test]
+fn user_defined_pieces_are_one_token() {
+    let named =
+        [("<unk>", 2), ("<s>", 3), ("</s>", 3), ("<start_of_turn>", 4), ("<end_of_turn>", 4)];
+    let named = named.map(|(text, kind)| (text.to_owned(), kind));
+    let bytes = (0..=255).map(|byte| (format!("<0x{byte:02X}>"), 6));
+    let pieces = named.into_iter().chain(bytes).chain([("\u{2581}".to_owned(), 1)]);
+    let markers = [(3, "<start_of_turn>"), (4, "<end_of_turn>")].map(|(id, content)| {
+        json!({ "id": id, "content": content, "special": true, "single_word": false,
+            "lstrip": false, "rstrip": false, "normalized": false })
+    });
+    let file = json!({ "version": "1.0", "added_tokens": markers,
+        "model": { "type": "BPE", "vocab": {}, "merges": [] } });
+    let config = json!({ "tokenizer_class": "LlamaTokenizer",
+        "extra_special_tokens": ["<start_of_turn>", "<end_of_turn>"] });
+    let files = BTreeMap::from([
+        ("tokenizer.model".to_owned(), sentencepiece(pieces)),
+        ("tokenizer.json".to_owned(), file.to_string().into_bytes()),
+        ("tokenizer_config.json".to_owned(), config.to_string().into_bytes()),
+    ]);
+    let mut config = saved("llama-added")["config.json"].clone();
+    config["vocab_size"] = json!(262);
+    let recipe = converted_bytes(config, files, false).unwrap();
+    let space = 261;
+    let byte = |byte: u8| 5 + u32::from(byte);
+    let expected = [1, 3, space, byte(b'a'), byte(b'b'), 4];
+    assert_eq!(ids(&recipe, "<start_of_turn>ab<end_of_turn>"), expected);
 }

@@ -160,13 +160,13 @@ impl Expression {
     /// Returns tensor `number` of a source. Fails if the source has no such tensor, if the size of
     /// its type is unknown, and for a type that GGML does not have ([`SourceTensor::stored_type`]).
     pub fn tensor(source: &(impl Checkpoint + ?Sized), number: usize) -> Result<Self> {
-        Self::of_tensor(number, numbered(source, number)?)
+        Self::of_tensor(number, numbered(source, number)?)?.under_stored_name(source)
     }
 
     /// Returns the stored bytes of tensor `number`, as integers of [`SourceTensor::ggml_type`] if
     /// GGML does not have its type. For decoders.
     pub fn stored(source: &(impl Checkpoint + ?Sized), number: usize) -> Result<Self> {
-        Self::bytes_of_tensor(number, numbered(source, number)?)
+        Self::bytes_of_tensor(number, numbered(source, number)?)?.under_stored_name(source)
     }
 
     /// Returns the first tensor of this name. Fails if the source has none.
@@ -186,6 +186,18 @@ impl Expression {
             return Err(Error::new(ErrorKind::Unsupported, message).tensor(&tensor.name));
         }
         Self::bytes_of_tensor(number, tensor)
+    }
+
+    /// Replaces the name of a tensor by the one it has where the recipe is run.
+    fn under_stored_name(self, source: &(impl Checkpoint + ?Sized)) -> Result<Self> {
+        let Kind::Tensor { number, name } = &self.0.kind else { return Ok(self) };
+        match source.stored_name(*number) {
+            Some(stored) if stored != name => {
+                let kind = Kind::Tensor { number: *number, name: stored.to_vec() };
+                Self::new(*self.shape(), self.ggml_type(), kind)
+            }
+            _ => Ok(self),
+        }
     }
 
     fn bytes_of_tensor(number: usize, tensor: &SourceTensor) -> Result<Self> {
