@@ -30,6 +30,8 @@ pub enum ErrorKind {
     Setting,
     /// A tensor has values that the requested type cannot represent: NaN, infinity, out of range.
     NonFinite,
+    /// Every value of a tensor would become zero in the requested type.
+    Zeros,
     /// Importance weights are missing for a type that requires them, do not fit, or cannot be read.
     Importance,
     /// A tensor is already quantized, and requantization was not requested.
@@ -65,6 +67,7 @@ impl ErrorKind {
             Self::Unsupported => "unsupported",
             Self::Setting => "setting",
             Self::NonFinite => "non_finite",
+            Self::Zeros => "zeros",
             Self::Importance => "importance",
             Self::Quantized => "quantized",
             Self::Budget => "budget",

@@ -19,7 +19,7 @@ pub use document::{
 pub use error::{Error, ErrorKind, Result};
 pub use expression::{
     AddPlaces, Bilinear, CodedBlocks, Decode, Encoding, Expression, Fp8, Fp8Blocks, Inputs, Mxfp4,
-    Narrow, Nvfp4, PackedIntegers, TernaryRows, matrices,
+    Narrow, Nvfp4, PackedIntegers, TernaryRows, error_bound, matrices,
 };
 pub use planned_file::PlannedFile;
 pub use recipe::{Form, Plan, Recipe, RecipeTensor, Sensitivity};

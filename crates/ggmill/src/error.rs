@@ -502,6 +502,7 @@ mod files {
                 K::Setting => (Kind::Unsupported, Some(Hint::AssumeDefaults)),
                 K::PreTokenizer => (Kind::Unsupported, Some(Hint::NamePreTokenizer)),
                 K::NonFinite => (Kind::Refused, Some(Hint::CheckData)),
+                K::Zeros => (Kind::Refused, Some(Hint::AllowZeros)),
                 K::Importance => (Kind::Refused, Some(Hint::ImportanceMatrix)),
                 K::Quantized => (Kind::Refused, Some(Hint::AllowRequantize)),
                 K::Budget | K::Edit => (Kind::Refused, None),

@@ -43,6 +43,8 @@ pub enum Hint {
     ImportanceMatrix,
     /// Find the values that are not finite, or out of range.
     CheckData,
+    /// Choose another type, or allow tensors whose values all become zero.
+    AllowZeros,
     /// Find the weights that are not finite.
     CheckWeights,
     /// Allow requantizing tensors that are already quantized.
@@ -288,6 +290,7 @@ impl fmt::Display for Hint {
             }
             Self::ImportanceMatrix => "add the importance matrix of this model",
             Self::CheckData => "`ggmill check` of the data finds all such values",
+            Self::AllowZeros => "choose another type, or allow tensors that become zero",
             Self::CheckWeights => {
                 "`ggmill check` of the data lists the weights that are not finite"
             }

@@ -374,6 +374,7 @@ def _quantize(
     calibrate_memory: int = 4 << 30,
     pure: bool = False,
     allow_requantize: bool = False,
+    allow_zeros: bool = False,
     leave_output_tensor: bool = False,
     output_tensor_type: str | None = None,
     token_embedding_type: str | None = None,
@@ -408,6 +409,7 @@ def _quantize(
         pure: Give every tensor the same type instead of a mixture.
         allow_requantize: Allow requantizing tensors that are already quantized, which loses
             quality.
+        allow_zeros: Write tensors whose values all become zero in their types, instead of failing.
         leave_output_tensor: Keep the type of ``output.weight``.
         output_tensor_type: The type of ``output.weight``.
         token_embedding_type: The type of the token embeddings.
@@ -441,6 +443,7 @@ def _quantize(
             calibrate_memory=calibrate_memory,
             pure=pure,
             allow_requantize=allow_requantize,
+            allow_zeros=allow_zeros,
             leave_output_tensor=leave_output_tensor,
             output_tensor_type=output_tensor_type,
             token_embedding_type=token_embedding_type,
@@ -467,6 +470,7 @@ def _types(
     calibrate_memory: int = 4 << 30,
     pure: bool,
     allow_requantize: bool = False,
+    allow_zeros: bool = False,
     leave_output_tensor: bool,
     output_tensor_type: str | None,
     token_embedding_type: str | None,
@@ -482,6 +486,7 @@ def _types(
         "calibrate_memory": calibrate_memory,
         "pure": pure,
         "allow_requantize": allow_requantize,
+        "allow_zeros": allow_zeros,
         "leave_output_tensor": leave_output_tensor,
         "output_tensor_type": output_tensor_type,
         "token_embedding_type": token_embedding_type,
@@ -515,6 +520,7 @@ def _convert(
     calibrate_context: int = 512,
     calibrate_memory: int = 4 << 30,
     pure: bool = False,
+    allow_zeros: bool = False,
     leave_output_tensor: bool = False,
     output_tensor_type: str | None = None,
     token_embedding_type: str | None = None,
@@ -558,6 +564,7 @@ def _convert(
         calibrate_context: See :func:`quantize`.
         calibrate_memory: See :func:`quantize`.
         pure: See :func:`quantize`.
+        allow_zeros: See :func:`quantize`.
         leave_output_tensor: See :func:`quantize`.
         output_tensor_type: See :func:`quantize`.
         token_embedding_type: See :func:`quantize`.
@@ -589,6 +596,7 @@ def _convert(
             calibrate_context=calibrate_context,
             calibrate_memory=calibrate_memory,
             pure=pure,
+            allow_zeros=allow_zeros,
             leave_output_tensor=leave_output_tensor,
             output_tensor_type=output_tensor_type,
             token_embedding_type=token_embedding_type,
@@ -654,6 +662,7 @@ def _plan_quantize(
     imatrix: PathLike | None = None,
     pure: bool = False,
     allow_requantize: bool = False,
+    allow_zeros: bool = False,
     leave_output_tensor: bool = False,
     output_tensor_type: str | None = None,
     token_embedding_type: str | None = None,
@@ -679,6 +688,7 @@ def _plan_quantize(
         imatrix=imatrix,
         pure=pure,
         allow_requantize=allow_requantize,
+        allow_zeros=allow_zeros,
         leave_output_tensor=leave_output_tensor,
         output_tensor_type=output_tensor_type,
         token_embedding_type=token_embedding_type,
@@ -710,6 +720,7 @@ def _plan_convert(
     target_bpw: float | None = None,
     imatrix: PathLike | None = None,
     pure: bool = False,
+    allow_zeros: bool = False,
     leave_output_tensor: bool = False,
     output_tensor_type: str | None = None,
     token_embedding_type: str | None = None,
@@ -733,6 +744,7 @@ def _plan_convert(
         target_bpw=target_bpw,
         imatrix=imatrix,
         pure=pure,
+        allow_zeros=allow_zeros,
         leave_output_tensor=leave_output_tensor,
         output_tensor_type=output_tensor_type,
         token_embedding_type=token_embedding_type,
