@@ -48,6 +48,7 @@ impl Reason {
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
     reasons: Vec<Reason>,
+    errors: Vec<String>,
 }
 
 impl Verdict {
@@ -61,12 +62,19 @@ impl Verdict {
                 reasons.push(Reason { path: file.path.to_owned(), finding: finding.clone() });
             }
         }
-        Self { reasons }
+        Self { reasons, errors: Vec::new() }
     }
 
-    /// Returns `true` if there is no reason not to hand the files to a loader.
+    /// Adds the messages about files that could not be read. Such files are not safe.
+    #[must_use]
+    pub fn with_errors(mut self, messages: impl IntoIterator<Item = String>) -> Self {
+        self.errors.extend(messages);
+        self
+    }
+
+    /// Returns `true` if all files were read, and there is no reason not to hand them to a loader.
     pub fn is_safe(&self) -> bool {
-        self.reasons.is_empty()
+        self.reasons.is_empty() && self.errors.is_empty()
     }
 
     /// Returns the reasons, ordered by file, severity and rule.
@@ -77,7 +85,12 @@ impl Verdict {
     /// Returns the verdict as JSON, `ggmill.verdict/1` (`docs/formats/check.md`).
     pub fn json(&self) -> Value {
         let reasons: Vec<Value> = self.reasons.iter().map(reason).collect();
-        json!({ "schema": "ggmill.verdict/1", "safe": self.is_safe(), "reasons": reasons })
+        let schema = "ggmill.verdict/1";
+        let mut json = json!({ "schema": schema, "safe": self.is_safe(), "reasons": reasons });
+        if !self.errors.is_empty() {
+            json["errors"] = json!(self.errors);
+        }
+        json
     }
 }
 

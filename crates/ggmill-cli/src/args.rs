@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use ggmill_core::RawStr;
 
 use crate::commands::{
     architectures, check, completions, convert, detokenize, diff, edit, estimate, explain, extract,
@@ -42,19 +43,35 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// Parses the arguments. `--color` applies to help and usage errors, too, which clap prints before
-    /// the options are known.
-    pub(crate) fn parse_with_colors(args: &[OsString]) -> Result<Self, clap::Error> {
+    /// Returns the `--color` of the arguments, which applies to help and usage errors, too.
+    pub(crate) fn color_of(args: &[OsString]) -> Color {
         let color = args.windows(2).find_map(|pair| match pair {
             [option, when] if option == "--color" => when.to_str(),
             [_, given] => given.to_str()?.strip_prefix("--color="),
             _ => None,
         });
-        let color = match color {
-            Some("always") => clap::ColorChoice::Always,
-            Some("never") => clap::ColorChoice::Never,
-            _ => clap::ColorChoice::Auto,
-        };
+        match color {
+            Some("always") => Color::Always,
+            Some("never") => Color::Never,
+            _ => Color::Auto,
+        }
+    }
+
+    /// Parses the arguments. The message of an error has no control characters: a pattern of the shell can
+    /// pass names of files as arguments.
+    pub(crate) fn parse_safely(args: &[OsString]) -> Result<Self, clap::Error> {
+        Self::parse_styled(args).map_err(|error| {
+            let safe: Vec<OsString> = args.iter().map(|arg| escaped(arg)).collect();
+            if safe == args {
+                return error;
+            }
+            let message = "an argument is not valid, and has control characters\n";
+            let other = || clap::Error::raw(error.kind(), message);
+            Self::parse_styled(&safe).map_or_else(|safe| safe, |_| other())
+        })
+    }
+
+    fn parse_styled(args: &[OsString]) -> Result<Self, clap::Error> {
         let args: Vec<&OsStr> = match args {
             // clap reads `help --help` as the help of a command named `--help`.
             [program, help, option] if help == "help" && (option == "--help" || option == "-h") => {
@@ -64,10 +81,9 @@ impl Cli {
         };
         let command = args.iter().skip(1).find_map(|arg| arg.to_str());
         let matches = Self::command()
-            .color(color)
             .try_get_matches_from(&args)
             .map_err(|error| advise(error, command, || Self::commands_below(&args)))
-            .map_err(|error| in_words(error, &Self::command().color(color)))?;
+            .map_err(|error| in_words(error, &Self::command()))?;
         Self::from_arg_matches(&matches)
     }
 
@@ -82,6 +98,15 @@ impl Cli {
         }
         let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
         shown.map(|command| command.get_name().to_owned()).collect()
+    }
+}
+
+/// Escapes the characters of an argument that are not plain.
+fn escaped(arg: &OsStr) -> OsString {
+    let bytes = arg.as_encoded_bytes();
+    match arg.to_str() {
+        Some(text) if text.chars().all(RawStr::is_plain) => arg.to_owned(),
+        _ => RawStr::new(bytes).to_string().into(),
     }
 }
 

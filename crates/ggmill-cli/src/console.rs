@@ -61,6 +61,19 @@ impl Console {
         Guard::new(AutoStream::new(io::stderr().lock(), self.color_of_stderr()))
     }
 
+    /// Prints a usage error, or help and the version, which clap returns as errors.
+    pub(crate) fn usage(self, error: &clap::Error) -> io::Result<()> {
+        let text = error.render();
+        if error.use_stderr() {
+            let mut out = self.errors();
+            write!(out, "{}", text.ansi())?;
+            return out.flush();
+        }
+        let mut out = self.text();
+        write!(out, "{}", text.ansi())?;
+        out.flush()
+    }
+
     /// Returns `true` if text on standard error has colors.
     pub(crate) fn styles_errors(self) -> bool {
         self.color_of_stderr() != ColorChoice::Never

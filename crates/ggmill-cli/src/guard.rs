@@ -3,7 +3,8 @@
 //! Names and texts of files are escaped where they are formatted. This is the second barrier, for all
 //! text that the command prints: whatever a message contains, no escape sequence except a style, no
 //! control character, no character that reorders text, and no command to the runner of a workflow
-//! (`::error::` at the beginning of a line) leaves the process. Documents (JSON, manifests) and values
+//! (`::error::` at the beginning of a line, `##[error]`, `##vso[…]` or `##teamcity[…]` anywhere) leaves the
+//! process. Documents (JSON, manifests) and values
 //! that are printed unchanged on request (`get`, `detokenize`, `template`) do not pass through it.
 
 use std::fmt::Write as _;
@@ -17,20 +18,22 @@ pub(crate) struct Guard<W: Write> {
     inner: W,
     /// The beginning of a character or of a style, of which the rest was not written yet.
     pending: Vec<u8>,
-    /// The kind of the first characters of the line.
-    line: Line,
+    /// The characters that can begin a command.
+    begun: Begun,
 }
 
-/// The beginning of a line, after spaces and styles.
+/// The last characters of a line, without styles, as far as they can begin a command to a runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Line {
-    Blank,
-    /// `:`, which `::error::` begins with.
+enum Begun {
+    /// Nothing but white space since the beginning of the line.
+    Line,
+    /// `:` at the beginning of a line, which `::error::` begins with.
     Colon,
-    /// `#`, then `##`, which `##[error]` begins with.
+    /// `#` anywhere.
     Hash,
+    /// `##` and letters anywhere, which `##[error]` and `##vso[task.complete]` begin with.
     Hashes,
-    Text,
+    Nothing,
 }
 
 /// The longest style in bytes, with 24-bit colors of text and background.
@@ -38,7 +41,7 @@ const MAX_STYLE: usize = 48;
 
 impl<W: Write> Guard<W> {
     pub(crate) fn new(inner: W) -> Self {
-        Self { inner, pending: Vec::new(), line: Line::Blank }
+        Self { inner, pending: Vec::new(), begun: Begun::Line }
     }
 
     fn pass(&mut self, bytes: &[u8], is_end: bool) -> io::Result<()> {
@@ -61,7 +64,7 @@ impl<W: Write> Guard<W> {
                     Err(Invalid::Cut) if !is_end => break,
                     Err(_) => {
                         let _ = write!(out, "\\x{:02x}", rest.first().copied().unwrap_or_default());
-                        self.line = Line::Text;
+                        self.begun = Begun::Nothing;
                         1
                     }
                 },
@@ -73,15 +76,20 @@ impl<W: Write> Guard<W> {
     }
 
     fn put(&mut self, c: char, out: &mut String) {
-        let (line, is_escaped) = match (self.line, c) {
-            (_, '\n') | (Line::Blank, ' ' | '\t') => (Line::Blank, false),
-            (Line::Blank, ':') => (Line::Colon, false),
-            (Line::Blank, '#') => (Line::Hash, false),
-            (Line::Hash, '#') => (Line::Hashes, false),
-            (Line::Colon, ':') | (Line::Hashes, '[') => (Line::Text, true),
-            _ => (Line::Text, !matches!(c, '\t') && !RawStr::is_plain(c)),
+        use Begun::{Colon, Hash, Hashes, Line, Nothing};
+        let is_hidden = !matches!(c, '\n' | '\t') && !RawStr::is_plain(c);
+        let (begun, is_escaped) = match (self.begun, c) {
+            (_, '\n') => (Line, false),
+            // Runners skip all white space of Unicode.
+            (Line, c) if c.is_whitespace() => (Line, is_hidden),
+            (Line, ':') => (Colon, false),
+            (Colon, ':') | (Hashes, '[') => (Nothing, true),
+            (Hash | Hashes, '#') => (Hashes, false),
+            (_, '#') => (Hash, false),
+            (Hashes, c) if c.is_ascii_alphanumeric() => (Hashes, false),
+            _ => (Nothing, is_hidden),
         };
-        self.line = line;
+        self.begun = begun;
         if is_escaped {
             let _ = write!(out, "{}", c.escape_unicode());
         } else {
@@ -167,6 +175,9 @@ mod tests {
             ("a\u{9b}31m\u{202e}\u{7f}\r\n", "a\\u{9b}31m\\u{202e}\\u{7f}\\u{d}\n"),
             ("x\n::error::y\n \u{1b}[1m::set", "x\n:\\u{3a}error::y\n \u{1b}[1m:\\u{3a}set"),
             ("##[error]\n## Title [x]\n: a\n a::b", "##\\u{5b}error]\n## Title [x]\n: a\n a::b"),
+            ("\u{a0}\u{3000}::error::x", "\u{a0}\u{3000}:\\u{3a}error::x"),
+            ("a ##[error]b ##vso[task]", "a ##\\u{5b}error]b ##vso\\u{5b}task]"),
+            ("###[x ##teamcity[y #[z", "###\\u{5b}x ##teamcity\\u{5b}y #[z"),
             ("\u{1b}", "\\u{1b}"),
         ] {
             assert_eq!(guarded(&[text.as_bytes()]), expected);

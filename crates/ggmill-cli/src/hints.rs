@@ -55,6 +55,7 @@ fn text(hint: &Hint) -> String {
             );
         }
         Hint::CheckData => "`ggmill check FILE --data` finds all such values",
+        Hint::AllowZeros => "choose another type for this tensor, or write it with --allow-zeros",
         Hint::CheckWeights => "`ggmill check --data FILE` lists the weights that are not finite",
         Hint::AllowRequantize => {
             "--allow-requantize quantizes them anyway; quantizing from a 16-bit or 32-bit file \

@@ -44,13 +44,14 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         std::sync::Arc::default(),
     );
     let args: Vec<OsString> = args.into_iter().collect();
-    let cli = match args::Cli::parse_with_colors(&args) {
+    let cli = match args::Cli::parse_safely(&args) {
         Ok(cli) => cli,
         Err(error) => {
             // clap returns help and the version as errors, too; those go to standard output. A closed
             // pipe is not a failure.
-            let is_printed = error
-                .print()
+            let console = Console::new(args::Cli::color_of(&args).into(), false);
+            let is_printed = console
+                .usage(&error)
                 .map_or_else(|error| error.kind() == std::io::ErrorKind::BrokenPipe, |()| true);
             return ExitCode::from(if error.use_stderr() || !is_printed { 2 } else { 0 });
         }

@@ -201,8 +201,13 @@ pub(crate) fn refuse_errors(planned: &Planned<'_>, console: Console) -> Result<(
 }
 
 /// Prints a summary of the findings that did not prevent writing. A missing vocabulary is not a
-/// finding, but is noted here.
-pub(crate) fn summarize_findings(reports: &[Report], has_vocabulary: bool, console: Console) {
+/// finding, but is noted here. `notes` name tensors with values that are not finite, or lost.
+pub(crate) fn summarize_findings(
+    reports: &[Report],
+    notes: &[Note],
+    has_vocabulary: bool,
+    console: Console,
+) {
     /// The maximum number of rules that are named.
     const NAMED: usize = 4;
     if reports.is_empty() {
@@ -222,9 +227,12 @@ pub(crate) fn summarize_findings(reports: &[Report], has_vocabulary: bool, conso
         .collect();
     let lacks = if has_vocabulary { "" } else { "; the file has no vocabulary" };
     if found.is_empty() {
+        let is_about_values =
+            |note: &Note| matches!(note, Note::Underflow(_) | Note::CopiedNonFinite(_));
+        let found =
+            if notes.iter().any(is_about_values) { "no other findings" } else { "no findings" };
         return console.note(format_args!(
-            "check: no findings in metadata and layout{lacks}; `ggmill check --data` examines the \
-             weights"
+            "check: {found} in metadata and layout{lacks}; `ggmill check --data` examines the weights"
         ));
     }
     let mut rules: Vec<String> = Vec::new();

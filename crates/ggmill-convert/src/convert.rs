@@ -524,12 +524,15 @@ fn tensor(
         _ => target,
     };
     let ggml_type = if fits(wanted, &spec.shape) { wanted } else { FALLBACK };
-    // Copied elements may be anything. Elements that are encoded again must be finite in the new
-    // type, or the file would silently be a different model.
+    // Copied elements may be anything, and those that are not finite are reported. Elements that are
+    // encoded again must be finite in the new type, or the file would silently be a different model.
     let is_another = |&number: &usize| weights.ggml_type(number) != Some(ggml_type);
     let finite = !matches!(ggml_type, GgmlType::I32 | GgmlType::I64)
         && (expression.computes() || assigned.positions.iter().any(is_another));
-    Ok(RecipeTensor::new(&*spec.name, expression.encode(ggml_type, Encoding::new(None, finite))?))
+    let is_float = matches!(ggml_type, GgmlType::F32 | GgmlType::F16 | GgmlType::BF16);
+    let encoding =
+        if is_float && !finite { Encoding::counting() } else { Encoding::new(None, finite) };
+    Ok(RecipeTensor::new(&*spec.name, expression.encode(ggml_type, encoding)?))
 }
 
 fn apply_operations(

@@ -286,6 +286,18 @@ fn add_changes<'n, 'a: 'n>(
             );
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
+        let scale_of = |stem: &[u8]| [stem, b".scale"].concat();
+        if let Some(stem) = name.strip_suffix(b".weight")
+            && places.contains_key(&*scale_of(stem))
+        {
+            // Programs multiply by the scale before they add the change.
+            let message = format!(
+                "tensor {shown:?} of the base has the scale {:?}, which would multiply the change too: \
+                 merge into the original base, and quantize the result",
+                RawStr::new(&scale_of(stem))
+            );
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
         if ggmill_quant::codec(tensor.ggml_type()).is_ok_and(BlockCodec::needs_weights) {
             let message = format!(
                 "tensor {shown:?} of the base is {}, which cannot be encoded without importance \

@@ -7,6 +7,7 @@ use ggmill_text::LosslessStr;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::formats::Unambiguous;
 use crate::recipe::{Plan, Sensitivity};
 
 /// The schema of one plan.
@@ -58,7 +59,7 @@ fn document(plan: &Plan, output: RawStr<'_>, written: bool) -> Value {
         "file_size": layout.total_len(),
         "data_offset": layout.data_offset(),
         "alignment": layout.alignment().get(),
-        "notes": plan.notes(),
+        "notes": plan.notes().iter().cloned().chain(plan.losses()).chain(plan.non_finite()).collect::<Vec<_>>(),
         "tensors": tensors.map(tensor).collect::<Vec<_>>(),
     })
 }
@@ -177,7 +178,7 @@ fn each_tensor(
     json: &[u8],
     mut visit: impl FnMut(&Value) -> Result<(), PlanDocumentError>,
 ) -> Result<(), PlanDocumentError> {
-    let document: Value = serde_json::from_slice(json).map_err(PlanDocumentError::Json)?;
+    let Unambiguous(document) = serde_json::from_slice(json).map_err(PlanDocumentError::Json)?;
     let single = std::slice::from_ref(&document);
     let plans = match document.get("schema").and_then(Value::as_str) {
         Some(PLAN) => single,

@@ -32,6 +32,8 @@ pub enum ErrorKind {
     NonFinite,
     /// A type cannot represent finite values of a tensor, which are too large or too small.
     Range,
+    /// Every value of a tensor would become zero in the requested type.
+    Zeros,
     /// Importance weights are missing for a type that requires them, do not fit, or cannot be read.
     Importance,
     /// An importance matrix has no weights for tensors whose types require them.
@@ -70,6 +72,7 @@ impl ErrorKind {
             Self::Setting => "setting",
             Self::NonFinite => "non_finite",
             Self::Range => "range",
+            Self::Zeros => "zeros",
             Self::Importance => "importance",
             Self::ImportanceEntry => "importance_entry",
             Self::Quantized => "quantized",

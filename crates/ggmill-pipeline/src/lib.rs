@@ -20,7 +20,7 @@ pub use document::{
 pub use error::{Error, ErrorKind, Result};
 pub use expression::{
     AddPlaces, Bilinear, CodedBlocks, Decode, Encoding, Expression, Fp8, Fp8Blocks, Inputs, Mxfp4,
-    Narrow, Nvfp4, PackedIntegers, TernaryRows, matrices,
+    Narrow, Nvfp4, PackedIntegers, TernaryRows, error_bound, matrices,
 };
 pub use matching::{Difference, Match, ToMatch, WorstBlock, match_tensors};
 pub use planned_file::PlannedFile;

@@ -40,12 +40,14 @@ impl ReadAt for PlannedFile {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> ggmill_core::Result<()> {
         let range = offset..offset.saturating_add(out.len() as u64);
+        // A reader sees what would be written, and the run that writes it decides.
+        let options = RunOptions { allow_zeros: true, ..RunOptions::with_threads(1) };
         let bytes = run_range(
             &self.plan,
             &*self.source,
             range,
             Vec::with_capacity(out.len()),
-            &RunOptions::with_threads(1),
+            &options,
             &mut |_| ControlFlow::Continue(()),
         );
         let failed = |error| ggmill_core::Error::caused(ErrorKind::Io, error);

@@ -6,7 +6,7 @@ use ggmill_core::{
 };
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::expression::{Expression, Loss};
+use crate::expression::{Expression, Loss, all_zeros};
 use crate::source::{Checkpoint, GgufCheckpoint, SourceTensor};
 
 /// The definition of an output file: its metadata and its tensors, each with the [`Expression`]
@@ -197,31 +197,41 @@ impl Plan {
     /// each tensor, with its name, its error, and the type that would hold it.
     pub fn losses(&self) -> Vec<String> {
         let tensors = self.layout.tensors().iter().zip(&self.expressions);
-        let lost = tensors.filter_map(|(tensor, expression)| match expression.loss()? {
-            Loss::Error(error) => Some(format!(
-                "tensor {:?}: {} loses {:.0} % of it (relative error), since most values are below the \
-                 range or the resolution of the type; BF16 or F32 holds them",
-                tensor.name(),
-                expression.ggml_type(),
-                error * 100.0
-            )),
-            Loss::Everything => None,
+        let lost = tensors.filter_map(|(tensor, expression)| {
+            let (name, (loss, ggml_type)) = (tensor.name(), expression.loss()?);
+            Some(match loss {
+                Loss::Error(error) => format!(
+                    "tensor {name:?}: {ggml_type} loses {:.0} % of it (relative error), since most \
+                     values are below the range or the resolution of the type; BF16 or F32 holds them",
+                    error * 100.0
+                ),
+                Loss::Everything => format!("tensor {name:?}: {}", all_zeros(ggml_type)),
+            })
         });
         lost.collect()
     }
 
+    /// Returns the values of copied tensors that were not finite in the last run: a sentence for each
+    /// tensor, with its name, and the number and the first of them.
+    pub fn non_finite(&self) -> Vec<String> {
+        let tensors = self.layout.tensors().iter().zip(&self.expressions);
+        let found = tensors.filter_map(|(tensor, expression)| {
+            let (count, first) = expression.non_finite()?;
+            let (values, row_len) = (expression.shape().elements(), expression.shape().row_len());
+            let (row, column) = (first / row_len.max(1), first % row_len.max(1));
+            Some(format!(
+                "tensor {:?}: {count} of {values} values are NaN or infinite, the first in row {row}, \
+                 column {column}",
+                tensor.name(),
+            ))
+        });
+        found.collect()
+    }
+
     /// Fails if a tensor became zero in the last run.
-    pub(crate) fn refuse_losses(&self) -> Result<()> {
+    pub(crate) fn refuse_zeros(&self) -> Result<()> {
         for (tensor, expression) in self.layout.tensors().iter().zip(&self.expressions) {
-            if expression.loss() == Some(Loss::Everything) {
-                let message = format!(
-                    "every value becomes zero in {}: the values are below the range of the type; \
-                     BF16 or F32 holds them",
-                    expression.ggml_type()
-                );
-                let error = Error::new(ErrorKind::NonFinite, message);
-                return Err(error.tensor(tensor.name().as_bytes()));
-            }
+            expression.refuse_zeros().map_err(|error| error.tensor(tensor.name().as_bytes()))?;
         }
         Ok(())
     }

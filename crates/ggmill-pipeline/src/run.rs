@@ -16,19 +16,21 @@ use crate::expression::{CHUNK, Evaluator, Expression, SourceRange, read_by};
 use crate::recipe::Plan;
 use crate::source::{Checkpoint, FileRange};
 
-/// Options of a run. The output does not depend on them.
+/// Options of a run. The content of the output does not depend on them.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunOptions {
     /// The number of threads that compute chunks. `None` means the size of the caller's rayon pool,
     /// by default the number of logical CPUs. Each thread uses memory for a few chunks.
     pub threads: Option<usize>,
+    /// If true, a tensor whose values all become zero is written and reported, not refused.
+    pub allow_zeros: bool,
 }
 
 impl RunOptions {
     /// Runs on `threads` threads.
     pub fn with_threads(threads: usize) -> Self {
-        Self { threads: Some(threads) }
+        Self { threads: Some(threads), ..Self::default() }
     }
 
     /// Runs `work` in a thread pool with the configured number of threads.
@@ -115,6 +117,7 @@ where
     // An interrupted edit of the source must fail now, not after hours of work.
     source.verify()?;
     plan.check(source)?;
+    plan.expressions.iter().for_each(Expression::forget_errors);
     source.prefetch(&read_by(&plan.expressions));
     let mut copies_ranges = true;
     let mut computed = Window::default();
@@ -150,7 +153,9 @@ where
     computed.write(&mut writer, tensors, buffers, &mut meter)?;
     // If the source changed during the run, the output may mix old and new content.
     source.verify()?;
-    plan.refuse_losses()?;
+    if !options.allow_zeros {
+        plan.refuse_zeros()?;
+    }
     writer.finish().map_err(write_error)
 }
 
@@ -308,7 +313,7 @@ impl Workers {
 /// file.
 ///
 /// Nothing is cached between calls, so each call repeats the pass of a reduction. Fails for a range
-/// outside the file, and like `run`.
+/// outside the file, and like `run`, except that values that are not finite are not counted.
 pub fn run_range<S>(
     plan: &Plan,
     source: &dyn Checkpoint,
@@ -367,6 +372,17 @@ where
                 put(&mut sink, &mut at, &bytes[piece.wanted.clone()], Some(tensor))?;
                 evaluator.buffers.put_back(bytes);
             }
+        }
+        if !options.allow_zeros {
+            // The range can be a part of the tensor: the others are computed until one keeps a value.
+            for chunk in chunks(expression) {
+                if !expression.is_lost() {
+                    break;
+                }
+                compute(expression, chunk, &evaluator, plan.endian)
+                    .map_err(|error| error.tensor(tensor.name().as_bytes()))?;
+            }
+            expression.refuse_zeros().map_err(|error| error.tensor(tensor.name().as_bytes()))?;
         }
     }
     pad(range.end, &mut at, &mut |at, bytes| put(&mut sink, at, bytes, None))?;

@@ -12,6 +12,7 @@ mod options;
 mod quantize;
 mod remarks;
 mod role;
+mod scales;
 mod sensitivity;
 mod target;
 mod types;
@@ -24,6 +25,7 @@ pub use options::{Importance, ImportanceFilter, Override, QuantizeOptions, Tenso
 pub use quantize::{quantize, quantize_recipe, quantize_shards};
 pub use remarks::is_failure;
 pub use role::RoleRule;
+pub use scales::add_scales;
 pub use sensitivity::{Sensitivities, ToMeasure, Weighing};
 pub use target::{NearTargets, Target, UnknownTarget};
 pub use types::{TypePlan, weight_type, weight_types};

@@ -1,7 +1,8 @@
 //! Finds behavior of a template that its users do not expect: text that depends on the content of
 //! messages, and instructions, addresses and tools that no field of a conversation contains.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::rc::Rc;
 
 use minijinja::machinery::ast::Stmt;
 
@@ -48,6 +49,13 @@ pub struct Behavior {
 const MAX_RENDERINGS: u32 = 200;
 /// Maximum length of a content in bytes.
 const MAX_CONTENT: usize = 4_000;
+/// Maximum number of words in a message.
+const MAX_SHOWN: usize = 8;
+/// Bytes of the source that are searched in one step.
+const BYTES_A_STEP: u64 = 32;
+/// Maximum number of remembered runs, and the length of each in bytes.
+const MAX_RUNS: usize = 1_024;
+const MAX_RUN: usize = 16 << 10;
 /// Maximum number of behaviors of a kind.
 const MAX_PER_KIND: usize = 4;
 /// The number of words that harmless variants of a conversation gain, such as markers, and lose.
@@ -83,11 +91,14 @@ pub fn behaviors(template: &Template, options: &RenderOptions) -> Vec<Behavior> 
         tree: &tree,
         options: options.clone(),
         source: template.source().to_lowercase(),
+        source_words: BTreeSet::new(),
         steps: options.limits.steps,
         renderings: 0,
         is_complete: true,
         queue: VecDeque::new(),
         seen: BTreeSet::new(),
+        varied: BTreeSet::new(),
+        runs: HashMap::new(),
         unwritten: BTreeSet::new(),
         found: BTreeMap::new(),
     };
@@ -96,8 +107,21 @@ pub fn behaviors(template: &Template, options: &RenderOptions) -> Vec<Behavior> 
             watch.source.push_str(&text.to_lowercase());
         }
     }
+    let words = watch.source.split(|c: char| !c.is_alphabetic());
+    watch.source_words = words.map(str::to_owned).collect();
     watch.run();
     watch.found.into_values().flatten().collect()
+}
+
+/// The words of a text.
+type Words = BTreeSet<Rc<str>>;
+
+/// A run of text that the template writes.
+struct Examined {
+    words: Words,
+    /// The words that the source does not contain.
+    unwritten: Vec<Rc<str>>,
+    defines_tool: bool,
 }
 
 /// A variant of a conversation, and the words that the template writes for the conversation itself.
@@ -105,7 +129,7 @@ struct Variant {
     /// The number of the conversation.
     number: usize,
     conversation: Conversation,
-    expected: BTreeSet<String>,
+    expected: Rc<Words>,
     trigger: String,
 }
 
@@ -116,6 +140,8 @@ struct Watch<'a> {
     options: RenderOptions,
     /// The source in lower case, with the texts of variables.
     source: String,
+    /// Its words.
+    source_words: BTreeSet<String>,
     steps: u64,
     renderings: u32,
     /// `false` if a limit ended the examination.
@@ -123,8 +149,13 @@ struct Watch<'a> {
     queue: VecDeque<Variant>,
     /// The comparisons for which variants were queued, each with the number of its conversation.
     seen: BTreeSet<(usize, Probe)>,
+    /// The queued variants of conversations, each with one other content: the number of the conversation, the
+    /// path and the content.
+    varied: BTreeSet<(usize, String, String)>,
+    /// The runs that were examined: most renderings write the same.
+    runs: HashMap<String, Rc<Examined>>,
     /// Words that the source does not contain.
-    unwritten: BTreeSet<String>,
+    unwritten: BTreeSet<Rc<str>>,
     found: BTreeMap<BehaviorKind, BTreeSet<Behavior>>,
 }
 
@@ -146,6 +177,23 @@ fn conversations() -> Vec<Conversation> {
     all
 }
 
+/// Adds the inputs of templates that need others than usual: tools as Cohere's first models have them, which
+/// list their parameters by name, and the variables of Firefunction.
+fn with_other_inputs(conversation: Conversation) -> Conversation {
+    let tools = r#"[{"name": "find_numbat", "description": "Finds one.", "parameter_definitions":
+        {"place": {"type": "str", "description": "Where.", "required": true}}}]"#;
+    let tools = Json::parse(tools).unwrap_or_default();
+    let conversation = if conversation.documents.is_none() {
+        conversation.with_documents(documents())
+    } else {
+        conversation
+    };
+    conversation
+        .with_tools(tools)
+        .with_variable("functions", Json::from("[]"))
+        .with_variable("datetime", Json::from("1 January 2026"))
+}
+
 /// A message whose content is a list of parts.
 fn parts() -> Json {
     let part = Json::Object(vec![
@@ -160,24 +208,14 @@ fn parts() -> Json {
 
 impl Watch<'_> {
     fn run(&mut self) {
-        let conversations = conversations();
-        let mut errors: Vec<Error> = Vec::new();
-        let mut rendered = 0;
-        let mut plain: Option<BTreeSet<String>> = None;
-        for (number, conversation) in conversations.iter().enumerate() {
-            match self.render(conversation) {
-                None => break,
-                Some((Err(error), _)) => errors.push(error),
-                Some((Ok(text), probes)) => {
-                    rendered += 1;
-                    let words = self.examine(&text, conversation);
-                    // Conversations of text without tools, which differ in the number of turns.
-                    if number < 4 {
-                        plain.get_or_insert_default().extend(words.iter().cloned());
-                    }
-                    self.vary(number, conversation, &words, probes, "");
-                }
-            }
+        let mut conversations = conversations();
+        let (mut errors, mut plain) = (Vec::new(), None);
+        let mut rendered = self.begin(&conversations, 0, &mut errors, &mut plain);
+        if rendered == 0 && self.is_complete {
+            let others: Vec<_> = conversations.iter().cloned().map(with_other_inputs).collect();
+            let first = conversations.len();
+            rendered = self.begin(&others, first, &mut errors, &mut plain);
+            conversations.extend(others);
         }
         self.lengths(conversations.len(), plain.as_ref());
         self.dates(plain.as_ref());
@@ -203,7 +241,7 @@ impl Watch<'_> {
             }
         }
         if self.unwritten.len() > MAX_UNWRITTEN {
-            let words: Vec<_> = self.unwritten.iter().take(8).map(String::as_str).collect();
+            let words: Vec<_> = self.unwritten.iter().take(MAX_SHOWN).map(|word| &**word).collect();
             let message =
                 format!("writes words that its source does not contain: {}", words.join(" "));
             self.add(BehaviorKind::Concealed, message);
@@ -223,6 +261,34 @@ impl Watch<'_> {
             let message = format!("uses an operation that cannot be evaluated: {error}");
             self.add(BehaviorKind::Undetermined, message);
         }
+    }
+
+    /// Renders conversations, of which the first has the number `first`, and queues their variants. Returns
+    /// the number of those that can be rendered; `plain` receives the words of plain ones.
+    fn begin(
+        &mut self,
+        conversations: &[Conversation],
+        first: usize,
+        errors: &mut Vec<Error>,
+        plain: &mut Option<Words>,
+    ) -> usize {
+        let mut rendered = 0;
+        for (number, conversation) in conversations.iter().enumerate() {
+            match self.render(conversation) {
+                None => break,
+                Some((Err(error), _)) => errors.push(error),
+                Some((Ok(text), probes)) => {
+                    rendered += 1;
+                    let words = self.examine(&text, conversation);
+                    // Conversations of text without tools, which differ in the number of turns.
+                    if number < 4 {
+                        plain.get_or_insert_default().extend(words.iter().cloned());
+                    }
+                    self.vary(first + number, conversation, &words, probes, "");
+                }
+            }
+        }
+        rendered
     }
 
     fn add(&mut self, kind: BehaviorKind, message: impl Into<String>) {
@@ -255,45 +321,74 @@ impl Watch<'_> {
     }
 
     /// Returns the words that the template writes, and reports what no template writes.
-    fn examine(&mut self, rendered: &Rendered, conversation: &Conversation) -> BTreeSet<String> {
-        let mut words = BTreeSet::new();
+    fn examine(&mut self, rendered: &Rendered, conversation: &Conversation) -> Rc<Words> {
+        let mut words = Words::new();
+        let asks_time = rendered.asks_time();
         for run in prose::written(rendered) {
-            if let Some(phrase) = prose::overriding(&run) {
-                self.add(BehaviorKind::Overriding, format!("writes \"{phrase}\""));
-            }
-            if let Some(address) = prose::address(&run) {
-                self.add(BehaviorKind::Address, format!("writes the address {}", clipped(address)));
-            }
-            if conversation.tools.is_none() && prose::defines_tool(&run) {
+            let examined = self.examine_run(run);
+            if examined.defines_tool && conversation.tools.is_none() {
                 let message = "writes the definition of a tool, but the conversation has no tools";
                 self.add(BehaviorKind::Tool, message);
             }
-            if let Some(c) = prose::hidden(&run) {
-                let message = format!("writes the invisible character {}", c.escape_unicode());
-                self.add(BehaviorKind::Concealed, message);
-            }
-            if let Some(word) = prose::mixed(&run) {
-                let message =
-                    format!("writes \"{}\", a word of letters of two scripts", clipped(word));
-                self.add(BehaviorKind::Concealed, message);
-            }
-            if let Some(code) = prose::encoded(&run) {
-                let message = format!("writes encoded text: {}", clipped(code));
-                self.add(BehaviorKind::Concealed, message);
-            }
-            words.extend(prose::words(&run));
+            words.extend(examined.words.iter().cloned());
+            let is_unknown = |word: &&Rc<str>| !(asks_time && is_of_date(word));
+            self.unwritten.extend(examined.unwritten.iter().filter(is_unknown).cloned());
         }
-        let is_usual = |word: &str| matches!(word, "true" | "false" | "null" | "none");
-        let asks_time = rendered.asks_time();
-        let is_known = |word: &str| {
-            word.chars().count() <= 3
-                || self.source.contains(word)
-                || is_usual(word)
-                || (asks_time && is_of_date(word))
+        Rc::new(words)
+    }
+
+    /// Examines a run of text that the template writes, once.
+    fn examine_run(&mut self, run: String) -> Rc<Examined> {
+        if let Some(known) = self.runs.get(&run) {
+            return Rc::clone(known);
+        }
+        if let Some(phrase) = prose::overriding(&run) {
+            self.add(BehaviorKind::Overriding, format!("writes \"{phrase}\""));
+        }
+        if let Some(address) = prose::address(&run) {
+            self.add(BehaviorKind::Address, format!("writes the address {}", clipped(address)));
+        }
+        if let Some(c) = prose::hidden(&run) {
+            let message = format!("writes the invisible character {}", c.escape_unicode());
+            self.add(BehaviorKind::Concealed, message);
+        }
+        if let Some(word) = prose::mixed(&run) {
+            let message = format!("writes \"{}\", a word of letters of two scripts", clipped(word));
+            self.add(BehaviorKind::Concealed, message);
+        }
+        if let Some(code) = prose::encoded(&run) {
+            let message = format!("writes encoded text: {}", clipped(code));
+            self.add(BehaviorKind::Concealed, message);
+        }
+        let words: Words = prose::words(&run).into_iter().map(Rc::from).collect();
+        let mut unwritten = Vec::new();
+        for word in &words {
+            if unwritten.len() < MAX_SHOWN && !self.is_written(word) {
+                unwritten.push(Rc::clone(word));
+            }
+        }
+        let defines_tool = prose::defines_tool(&run);
+        let examined = Rc::new(Examined { words, unwritten, defines_tool });
+        if run.len() <= MAX_RUN && self.runs.len() < MAX_RUNS {
+            self.runs.insert(run, Rc::clone(&examined));
+        }
+        examined
+    }
+
+    /// Returns `true` if the source contains a word. Searching the whole source costs steps, as it can be
+    /// long.
+    fn is_written(&mut self, word: &str) -> bool {
+        let is_usual = matches!(word, "true" | "false" | "null" | "none");
+        if word.chars().count() <= 3 || is_usual || self.source_words.contains(word) {
+            return true;
+        }
+        let cost = 1 + self.source.len() as u64 / BYTES_A_STEP;
+        let Some(steps) = self.steps.checked_sub(cost) else {
+            self.is_complete = false;
+            return true;
         };
-        let unwritten: Vec<String> = words.iter().filter(|word| !is_known(word)).cloned().collect();
-        self.unwritten.extend(unwritten);
-        words
+        self.steps = steps;
+        self.source.contains(word)
     }
 
     /// Queues variants of a variant, for conditions that depend on several texts.
@@ -308,7 +403,7 @@ impl Watch<'_> {
         &mut self,
         number: usize,
         conversation: &Conversation,
-        expected: &BTreeSet<String>,
+        expected: &Rc<Words>,
         mut probes: Vec<Probe>,
         before: &str,
     ) {
@@ -342,38 +437,38 @@ impl Watch<'_> {
             changes.push((path, format!("{content} {}", texts.join(" ")), trigger));
         }
         for (path, content, trigger) in changes {
+            // Several comparisons with a text can ask for the same content.
+            let variant = (number, path.to_owned(), content.clone());
+            if before.is_empty() && !self.varied.insert(variant) {
+                continue;
+            }
             let mut conversation = conversation.clone();
             if content.len() <= MAX_CONTENT
                 && set_content(&mut conversation.messages, path, content)
             {
-                let expected = expected.clone();
+                let expected = Rc::clone(expected);
                 self.queue.push_back(Variant { number, conversation, expected, trigger });
             }
         }
     }
 
     /// Reports the words that a variant gains or loses.
-    fn differ(&mut self, variant: &Variant, words: &BTreeSet<String>, rendered: &Rendered) {
+    fn differ(&mut self, variant: &Variant, words: &Words, rendered: &Rendered) {
         let trigger = format!("if a message contains {}", variant.trigger);
         self.compare(&trigger, &variant.expected, words, rendered);
     }
 
-    fn compare(
-        &mut self,
-        when: &str,
-        expected: &BTreeSet<String>,
-        words: &BTreeSet<String>,
-        rendered: &Rendered,
-    ) {
-        let gained: Vec<&String> = words.difference(expected).collect();
+    fn compare(&mut self, when: &str, expected: &Words, words: &Words, rendered: &Rendered) {
+        let gained: Vec<&Rc<str>> = words.difference(expected).collect();
         if gained.len() > MAX_GAINED {
-            let has = |run: &String| gained.iter().any(|word| run.to_lowercase().contains(&**word));
+            let gained: BTreeSet<&str> = gained.into_iter().map(|word| &**word).collect();
+            let has = |run: &String| prose::words(run).iter().any(|word| gained.contains(&**word));
             let run = prose::written(rendered).into_iter().find(has).unwrap_or_default();
             let message = format!("{when}, it writes \"{}\"", clipped(run.trim()));
             self.add(BehaviorKind::Gated, message);
             return;
         }
-        let lost: Vec<&str> = expected.difference(words).map(String::as_str).collect();
+        let lost: Vec<&str> = expected.difference(words).map(|word| &**word).collect();
         if lost.len() > MAX_LOST {
             let message = format!("{when}, it omits \"{}\"", clipped(&lost.join(" ")));
             self.add(BehaviorKind::Gated, message);
@@ -381,7 +476,7 @@ impl Watch<'_> {
     }
 
     /// Renders long messages and long conversations.
-    fn lengths(&mut self, first: usize, plain: Option<&BTreeSet<String>>) {
+    fn lengths(&mut self, first: usize, plain: Option<&Words>) {
         let Some(plain) = plain else { return };
         let long = long_question();
         let turns = |count: usize| {
@@ -407,7 +502,7 @@ impl Watch<'_> {
     }
 
     /// Renders a question at other times.
-    fn dates(&mut self, plain: Option<&BTreeSet<String>>) {
+    fn dates(&mut self, plain: Option<&Words>) {
         let (Some(plain), Some(now)) = (plain, self.options.now) else { return };
         let conversation = Conversation::of([("user", "Is it so?")]).with_generation_prompt(true);
         // The end of 2026, 2027, 2030 and 2037, of different months and days.

@@ -389,12 +389,14 @@ impl fmt::Display for Feature {
 
 /// Maximum length of a marker between its brackets, in bytes.
 const MAX_LEN: usize = 48;
+/// Maximum number of distinct markers that are returned.
+const MAX_MARKERS: usize = 1_024;
 
 impl Rendered {
     /// Returns the distinct markers in the text, in order: parts of the template or of roles that
     /// look like special tokens. These are `<|…|>` anywhere, and `<…>` directly before or after a
     /// text of the conversation, apart from spaces and a role: `<start_of_turn>user
-    /// Hello<end_of_turn>`.
+    /// Hello<end_of_turn>`. At most 1,024 are returned.
     ///
     /// ```
     /// use ggmill_template::{Conversation, RenderOptions, Template};
@@ -406,10 +408,11 @@ impl Rendered {
     /// ```
     pub fn markers(&self) -> Vec<&str> {
         let mut found: Vec<(usize, &str)> = Vec::new();
+        let mut known = HashSet::new();
         for range in self.trusted() {
             let (start, text) = (range.start, self.text().get(range).unwrap_or_default());
             let mut add = |at: usize, marker| {
-                if !found.iter().any(|(_, known)| *known == marker) {
+                if found.len() < MAX_MARKERS && known.insert(marker) {
                     found.push((start + at, marker));
                 }
             };
@@ -445,7 +448,10 @@ fn barred(text: &str) -> impl Iterator<Item = (usize, &str)> {
             let rest = text.get(at..)?;
             let found = rest.chars().nth(1).filter(|c| matches!(c, '|' | '｜')).and_then(|bar| {
                 let inside = rest.get(1 + bar.len_utf8()..)?;
-                let part = inside.get(..inside.find(&*[bar, '>'].iter().collect::<String>())?)?;
+                // No marker is longer, and a text can have many beginnings without an end.
+                let places = inside.char_indices().map(|(place, c)| place + c.len_utf8());
+                let near = inside.get(..places.take_while(|end| *end <= MAX_LEN + 8).last()?)?;
+                let part = near.get(..near.find(if bar == '|' { "|>" } else { "｜>" })?)?;
                 rest.get(..2 + 2 * bar.len_utf8() + part.len()).filter(|_| is_plain(part))
             });
             let start = at;

@@ -503,6 +503,7 @@ mod files {
                 K::PreTokenizer => (Kind::Unsupported, Some(Hint::NamePreTokenizer)),
                 K::NonFinite | K::Range => (Kind::Refused, Some(Hint::CheckData)),
                 K::ImportanceEntry => (Kind::Refused, Some(Hint::TypeWithoutImportance)),
+                K::Zeros => (Kind::Refused, Some(Hint::AllowZeros)),
                 K::Importance => (Kind::Refused, Some(Hint::ImportanceMatrix)),
                 K::Quantized => (Kind::Refused, Some(Hint::AllowRequantize)),
                 K::Budget | K::Edit => (Kind::Refused, None),

@@ -48,6 +48,8 @@ pub enum Hint {
     KeepInBf16(String, u64),
     /// Find the values that are not finite, or out of range.
     CheckData,
+    /// Choose another type, or allow tensors whose values all become zero.
+    AllowZeros,
     /// Find the weights that are not finite.
     CheckWeights,
     /// Allow requantizing tensors that are already quantized.
@@ -304,6 +306,7 @@ impl fmt::Display for Hint {
                 );
             }
             Self::CheckData => "`ggmill check` of the data finds all such values",
+            Self::AllowZeros => "choose another type, or allow tensors that become zero",
             Self::CheckWeights => {
                 "`ggmill check` of the data lists the weights that are not finite"
             }

@@ -20,6 +20,8 @@ pub enum Note {
     /// A type cannot hold the small values of a tensor; the text has its name, its error and a type
     /// that would.
     Underflow(String),
+    /// Copied values are NaN or infinite; the text has the name of the tensor and their number.
+    CopiedNonFinite(String),
     /// The checkpoint has vision or audio encoders, which are converted separately.
     HasEncoders,
     /// Shards of an earlier set remain in the directory: this is one of them.
@@ -183,6 +185,7 @@ impl Note {
             self,
             Self::GoalTooLarge { .. }
                 | Self::Underflow(_)
+                | Self::CopiedNonFinite(_)
                 | Self::SensitivitiesWithImportance(_)
                 | Self::NotFinite { .. }
                 | Self::UnusedExperts(_)
@@ -217,7 +220,9 @@ impl fmt::Display for Note {
     #[expect(clippy::too_many_lines, reason = "one sentence per note")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Plan(text) | Self::Underflow(text) => f.write_str(text),
+            Self::Plan(text) | Self::Underflow(text) | Self::CopiedNonFinite(text) => {
+                f.write_str(text)
+            }
             Self::Rounded(chosen) => write!(f, "{chosen}{ROUNDS}"),
             Self::HasEncoders => f.write_str(HAS_ENCODERS),
             Self::StaleShards(path) => write!(

@@ -382,9 +382,11 @@ impl<'a> Planned<'a> {
         }
         let stale = prefix.as_ref().and_then(|prefix| ggmill_io::stale_shard(prefix, paths.len()));
         let losses: Vec<String> = plans.iter().flat_map(Plan::losses).collect();
+        let non_finite: Vec<String> = plans.iter().flat_map(Plan::non_finite).collect();
         let mut notes = self.notes();
         notes.extend(stale.map(Note::StaleShards));
         notes.extend(losses.into_iter().map(Note::Underflow));
+        notes.extend(non_finite.into_iter().map(Note::CopiedNonFinite));
         self.call.notes.clear();
         let written = Written {
             is_split: self.is_split(),

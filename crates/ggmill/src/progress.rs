@@ -72,6 +72,7 @@ pub(crate) type OnNote<'a> = Box<dyn FnMut(&Note) + Send + 'a>;
 pub(crate) struct Call<'a> {
     pub(crate) threads: Option<usize>,
     pub(crate) overwrite: bool,
+    pub(crate) allow_zeros: bool,
     pub(crate) on_progress: Option<OnProgress<'a>>,
     pub(crate) on_note: Option<OnNote<'a>>,
     pub(crate) notes: Vec<Note>,
@@ -82,6 +83,7 @@ impl fmt::Debug for Call<'_> {
         f.debug_struct("Call")
             .field("threads", &self.threads)
             .field("overwrite", &self.overwrite)
+            .field("allow_zeros", &self.allow_zeros)
             .finish_non_exhaustive()
     }
 }
@@ -90,6 +92,7 @@ impl Call<'_> {
     pub(crate) fn run_options(&self) -> RunOptions {
         let mut options = RunOptions::default();
         options.threads = self.threads;
+        options.allow_zeros = self.allow_zeros;
         options
     }
 
@@ -184,6 +187,23 @@ macro_rules! call_options {
         #[must_use]
         pub fn overwrite(mut self, overwrite: bool) -> Self {
             self.call.overwrite = overwrite;
+            self
+        }
+    };
+    (overwrite, encoding) => {
+        crate::progress::call_options!(overwrite);
+        crate::progress::call_options!(@zeros);
+    };
+    (encoding) => {
+        crate::progress::call_options!();
+        crate::progress::call_options!(@zeros);
+    };
+    (@zeros) => {
+        /// Writes tensors whose values all become zero in their types, with a note. Without it, such a
+        /// tensor is an error.
+        #[must_use]
+        pub fn allow_zeros(mut self, allow: bool) -> Self {
+            self.call.allow_zeros = allow;
             self
         }
     };

@@ -108,9 +108,13 @@ pub struct MixtureTraits {
     pub(crate) eight_bit_parts: Vec<String>,
     #[serde(default)]
     pub(crate) keep_parts: Vec<String>,
+    #[serde(default)]
+    pub(crate) weight_scales: Vec<String>,
 }
 
-coded! { MixtureTraits { large, is_lean, stacks_others, eight_bit_parts, keep_parts } }
+coded! {
+    MixtureTraits { large, is_lean, stacks_others, eight_bit_parts, keep_parts, weight_scales }
+}
 
 /// The shape of models that the reference calls 70B.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

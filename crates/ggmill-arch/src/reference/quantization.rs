@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use crate::data::tables::{LargeShape, MixtureTraits, Quantization};
 use crate::data::{self, table};
+use crate::language::block::block_of;
 
 static TABLE: LazyLock<Quantization> = LazyLock::new(|| table(data::QUANTIZATION));
 static USUAL: MixtureTraits = MixtureTraits {
@@ -12,6 +13,7 @@ static USUAL: MixtureTraits = MixtureTraits {
     stacks_others: false,
     eight_bit_parts: Vec::new(),
     keep_parts: Vec::new(),
+    weight_scales: Vec::new(),
 };
 
 impl MixtureTraits {
@@ -40,6 +42,14 @@ impl MixtureTraits {
                 && large.not_experts != Some(experts)
         };
         self.large.as_ref().is_some_and(has_shape)
+    }
+
+    /// Returns `true` if llama.cpp multiplies the products with the matrix `tensor` by a scale, which is a
+    /// tensor of its own. Elsewhere it ignores or refuses such a tensor.
+    pub fn applies_scale(&self, tensor: &str) -> bool {
+        let Some(name) = tensor.strip_suffix(".weight") else { return false };
+        let name = block_of(name).map_or(name, |(_, rest)| rest);
+        self.weight_scales.iter().any(|known| known == name)
     }
 
     /// Returns `true` if the tensor keeps eight bits.

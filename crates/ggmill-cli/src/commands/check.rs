@@ -336,7 +336,7 @@ fn report(
             new.iter().try_for_each(|file| render::github(&mut out, &file.to_render()))?;
         }
     }
-    finish(format, &checked_files, failures.len(), &text, &mut out)?;
+    finish(format, &checked_files, failures, &text, &mut out)?;
     failures.extend(not_run);
     // The report of a file without findings says that it has none.
     let has_findings = |file: &CheckedFile| file.readable && !file.report.is_clean();
@@ -421,7 +421,7 @@ fn apply_fixes(
 fn finish(
     format: Format,
     files: &[CheckedFile],
-    unreadable: usize,
+    failures: &[Failure],
     text: &render::Text,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -430,16 +430,16 @@ fn finish(
         Format::Text => {
             let readable: Vec<_> =
                 files.iter().filter(|file| file.readable).map(|file| &file.report).collect();
-            if readable.len() + unreadable > 1 && !readable.is_empty() {
-                text.summary(out, &readable, unreadable)?;
+            if readable.len() + failures.len() > 1 && !readable.is_empty() {
+                text.summary(out, &readable, failures.len())?;
             }
         }
         Format::Json => ggmill_text::json::write_pretty(out, &render::json(&all))?,
         Format::Sarif => ggmill_text::json::write_pretty(out, &render::sarif(&all))?,
         Format::Github => {}
         Format::Verdict => {
-            let verdict = Verdict::of(&all).json();
-            writeln!(out, "{verdict}")?;
+            let errors = failures.iter().map(|failure| failure.message().to_owned());
+            writeln!(out, "{}", Verdict::of(&all).with_errors(errors).json())?;
         }
     }
     out.flush()

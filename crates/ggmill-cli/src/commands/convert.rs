@@ -10,7 +10,7 @@ use ggmill_convert::LegacyOptions;
 use ggmill_core::{FileType, GgmlType, RawStr};
 use ggmill_pipeline::ShardLimit;
 
-use crate::commands::quantize::{CalibrateArgs, TypeArgs, target, with_types};
+use crate::commands::quantize::{CalibrateArgs, TypeArgs, naming_tokens, target, with_types};
 use crate::console::{Console, counted};
 use crate::files::{open_model, refuse_input, refuse_stream, shown};
 use crate::library;
@@ -151,6 +151,9 @@ pub(crate) struct Args {
     /// (F32), as llama-results of llama.cpp writes it
     #[arg(long, value_name = "auto|LOGITS", conflicts_with_all = ["dry_run", "json", "mmproj", "no_check", "vocab_only"])]
     verify: Option<PathBuf>,
+    /// Write tensors whose values all become zero in their types, instead of failing
+    #[arg(long)]
+    allow_zeros: bool,
     /// Replace the output if it exists
     #[arg(long)]
     force: bool,
@@ -220,6 +223,7 @@ fn convert(args: Args, builder: Convert<'_>, console: Console) -> Result<Status,
     let mut builder = builder
         .open_with(remote::options(&args.src)?)
         .overwrite(args.force)
+        .allow_zeros(args.allow_zeros)
         .no_vocab(args.no_vocab)
         .assume_defaults(args.assume_defaults)
         .no_verify(args.no_verify)
@@ -264,6 +268,9 @@ fn convert(args: Args, builder: Convert<'_>, console: Console) -> Result<Status,
     if let Some((text, memory)) = args.rounding.text().filter(|_| !args.dry_run) {
         builder = builder.calibrate(text, Some(memory));
     }
+    if args.dry_run {
+        args.rounding.tell_dry_run(console);
+    }
     if args.legacy.given().is_some() {
         builder = builder.legacy(args.legacy.options());
     }
@@ -291,14 +298,15 @@ pub(crate) fn run_builder(
     if let Some(output) = output {
         refuse_stream(output)?;
     }
-    let planned = builder.plan(output.unwrap_or(Path::new("")))?;
+    let refused = |error| naming_tokens(error, CalibrateArgs::TOKENS);
+    let planned = builder.plan(output.unwrap_or(Path::new(""))).map_err(refused)?;
     bars.clear();
     let has_vocabulary = planned.has_vocabulary();
     if dry_run {
         // The plan is printed even if writing it would be refused.
         print_planned(&planned, json, console)?;
         refuse_errors(&planned, console)?;
-        summarize_findings(planned.reports(), has_vocabulary, console);
+        summarize_findings(planned.reports(), &planned.notes(), has_vocabulary, console);
         return planned.into_refusal().map_or(Ok(Status::Fine), |error| Err(error.into()));
     }
     if planned.refusal().is_none() {
@@ -307,7 +315,7 @@ pub(crate) fn run_builder(
     let mut converted = planned.write()?;
     bars.clear();
     let status = print_written(&converted, json, console)?;
-    summarize_findings(converted.reports(), has_vocabulary, console);
+    summarize_findings(converted.reports(), converted.notes(), has_vocabulary, console);
     converted.test()?;
     let Some(found) = converted.verify()? else { return Ok(status) };
     let Some(path) = converted.paths().first() else { return Ok(status) };

@@ -60,6 +60,9 @@ pub(crate) struct Args {
     order: Vec<Glob>,
     #[command(flatten)]
     form: Form,
+    /// Write tensors whose values all become zero in their types, instead of failing
+    #[arg(long)]
+    allow_zeros: bool,
     /// Replace OUT if it exists
     #[arg(long)]
     force: bool,
@@ -96,6 +99,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let bars = Bars::new(console);
     let mut builder = ggmill::graft(&open_model(&args.file)?)?
         .overwrite(args.force)
+        .allow_zeros(args.allow_zeros)
         .take(args.take.iter().cloned())
         .take_keys(args.take_key.iter().cloned())
         .add(args.add)

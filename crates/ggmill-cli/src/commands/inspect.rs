@@ -213,7 +213,7 @@ fn inspect_one(file: &Path, config: &Config, console: Console) -> Result<Status,
             out.flush()?;
         }
         Format::Markdown => {
-            let mut out = console.bytes();
+            let mut out = console.text();
             markdown::write(&mut out, model, &config.selection)?;
             out.flush()?;
         }

@@ -75,6 +75,9 @@ struct Convert {
     /// built-in ones (repeatable)
     #[arg(long, value_name = "PATH")]
     arch_file: Vec<PathBuf>,
+    /// Write tensors whose values all become zero in their types, instead of failing
+    #[arg(long)]
+    allow_zeros: bool,
     /// Replace the output if it exists
     #[arg(long)]
     force: bool,
@@ -109,6 +112,9 @@ struct Merge {
     output: PathBuf,
     #[command(flatten)]
     shard_limit: ShardLimitArgs,
+    /// Write tensors whose values all become zero in their types, instead of failing
+    #[arg(long)]
+    allow_zeros: bool,
     /// Replace OUT if it exists
     #[arg(long)]
     force: bool,
@@ -135,6 +141,7 @@ fn run_convert(args: Convert, console: Console) -> Result<Status, Failure> {
         .to(&args.file_type.to_string())?
         .architectures(&args.arch_file)?
         .overwrite(args.force)
+        .allow_zeros(args.allow_zeros)
         .on_progress(move |progress| shown_bars.show(progress));
     if let Some(base) = args.base {
         builder = builder.base(base);
@@ -202,7 +209,8 @@ fn run_merge(args: &Merge, console: Console) -> Result<Status, Failure> {
         Some(_) => check_shard_prefix(&without_extension(&args.output))?,
     }
     let bars = Bars::new(console);
-    let mut builder = ggmill::merge_lora(&open_model(base)?)?.overwrite(args.force);
+    let mut builder =
+        ggmill::merge_lora(&open_model(base)?)?.overwrite(args.force).allow_zeros(args.allow_zeros);
     for (path, scale) in &adapters {
         builder = builder.adapter(&open_adapter(path)?, *scale)?;
     }

@@ -163,3 +163,37 @@ fn bad_requests_are_refused() {
         assert!(!directory.files().contains(&"out.gguf".to_owned()));
     }
 }
+
+/// Without a vocabulary, the hint names the option for token IDs of this text.
+#[test]
+fn a_model_without_vocabulary_needs_token_ids() {
+    let directory = Directory::new().with("text.txt", "Once upon a time");
+    let mut convert = command(directory.path());
+    convert.arg("convert").arg(real("tinystories260K")).args(["-o", "base.gguf", "--no-vocab"]);
+    assert_eq!(outcome(&mut convert).code, 0);
+    let found = quantize(&directory, "out.gguf", &["--calibrate", "text.txt"]);
+    assert_eq!(found.code, 2);
+    assert!(found.stderr.contains("--calibrate-tokens"), "{}", found.stderr);
+    let size = ["quantize", "base.gguf", "out.gguf", "--target-bpw", "5", "--measure", "text.txt"];
+    let found = ggmill(directory.path(), &size);
+    assert_eq!(found.code, 2);
+    assert!(found.stderr.contains("--measure-tokens"), "{}", found.stderr);
+    let mut convert = command(directory.path());
+    convert.arg("convert").arg(real("tinystories260K")).args(["-o", "out.gguf", "--no-vocab"]);
+    let found = outcome(convert.args(["--type", "Q4_0", "--calibrate", "text.txt"]));
+    assert_eq!(found.code, 2);
+    assert!(found.stderr.contains("--calibrate-tokens"), "{}", found.stderr);
+}
+
+#[test]
+fn a_dry_run_says_that_the_text_is_not_read() {
+    let directory = directory();
+    let found = quantize(&directory, "out.gguf", &["--calibrate", "none.txt", "--dry-run"]);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    assert!(found.stderr.contains("not read in a dry run"), "{}", found.stderr);
+    let mut convert = command(directory.path());
+    convert.arg("convert").arg(real("tinystories260K")).args(["-o", "out.gguf", "--dry-run"]);
+    let found = outcome(convert.args(["--type", "Q4_0", "--calibrate", "none.txt"]));
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    assert!(found.stderr.contains("not read in a dry run"), "{}", found.stderr);
+}

@@ -766,3 +766,28 @@ fn templates_that_cannot_be_read_are_named() {
     let found = ggmill(directory.path(), &["check", ".", "--exit-zero"]);
     assert!(!found.stderr.contains("not compared"), "{}", found.stderr);
 }
+
+/// Nothing is known about a file that cannot be read, and a file whose edit was interrupted can be a mixture.
+#[test]
+fn a_file_that_cannot_be_read_is_not_safe() {
+    let directory = Directory::new()
+        .with("tiny.gguf", tiny())
+        .with("torn.gguf", tiny())
+        .with("torn.gguf.ggmill-journal", "a journal");
+    for (files, message) in [
+        (&["none.gguf"][..], "none.gguf: cannot open"),
+        (&["tiny.gguf", "none.gguf"], "none.gguf: cannot open"),
+        (&["torn.gguf"], "torn.gguf.ggmill-journal"),
+    ] {
+        let args = [&["check", "--profile", "threat", "--quiet"], files].concat();
+        let found = ggmill(directory.path(), &args);
+        assert_eq!(found.code, 2, "{files:?}: {}", found.stderr);
+        let verdict: serde_json::Value = serde_json::from_str(&found.stdout).unwrap();
+        assert_eq!(verdict["safe"], false, "{verdict}");
+        assert!(verdict["errors"][0].as_str().unwrap().contains(message), "{verdict}");
+    }
+    let found = ggmill(directory.path(), &["check", "--profile", "threat", "--quiet", "tiny.gguf"]);
+    let verdict: serde_json::Value = serde_json::from_str(&found.stdout).unwrap();
+    assert_eq!((found.code, &verdict["safe"]), (0, &true.into()), "{verdict}");
+    assert!(verdict.get("errors").is_none(), "{verdict}");
+}

@@ -280,6 +280,15 @@ fn every_command_names_the_journal_of_an_interrupted_edit() {
             &["name", "rename", "m.gguf"],
             &["edit", "m.gguf", "--set", "x=1"],
             &["edit", "m.gguf", "--set", "x=1", "-o", "out.gguf"],
+            &["check", "m.gguf", "--profile", "threat", "--quiet"],
+            &["merge", "m.gguf", "-o", "out.gguf"],
+            &["lora", "merge", "m.gguf", "other.gguf", "-o", "out.gguf"],
+            &["lora", "merge", "other.gguf", "m.gguf", "-o", "out.gguf"],
+            &["diff", "m.gguf", "other.gguf"],
+            &["quantize", "other.gguf", "out.gguf", "Q8_0", "--imatrix", "m.gguf"],
+            &["measure", "other.gguf", "--against", "m.gguf", "--text", "text"],
+            &["estimate", "other.gguf", "--mmproj", "m.gguf"],
+            &["template", "lint", "m.gguf"],
         ];
         for args in commands {
             let found = ggmill(directory.path(), args);

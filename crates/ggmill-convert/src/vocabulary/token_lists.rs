@@ -3,6 +3,7 @@
 
 use ggmill_core::{MetadataBuf, RawStr, keys};
 use ggmill_pipeline::Result;
+use ggmill_pipeline::formats::{Unambiguous, json_from_slice};
 use serde_json::Value;
 
 use super::files::{self, fault};
@@ -105,7 +106,8 @@ pub(crate) fn write_jsonl(request: &mut Request<'_>, metadata: &mut MetadataBuf)
 
 /// Parses a line: a token with its score and type.
 fn jsonl_token(line: &str) -> Result<(String, f32, TokenType), &'static str> {
-    let line: Value = serde_json::from_str(line).map_err(|_| "is not valid JSON")?;
+    let Unambiguous(line) =
+        json_from_slice(line.as_bytes()).map_err(|_| "is not valid JSON, or too large")?;
     let wrong = "expected a list of a token, its score and its type";
     let text = line.get(0).and_then(Value::as_str).ok_or(wrong)?;
     let score = line.get(1).and_then(Value::as_f64).ok_or(wrong)?;
@@ -175,4 +177,18 @@ fn llama2c_token(bytes: &[u8]) -> Option<(f32, &[u8], &[u8])> {
 fn is_byte(text: &str) -> bool {
     let digits = text.strip_prefix("<0x").and_then(|rest| rest.strip_suffix('>'));
     digits.is_some_and(|digits| digits.len() == 2 && u8::from_str_radix(digits, 16).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_in_bounded_memory() {
+        let line = format!("[\"a\", 1, {}1]", "{\"\":1},".repeat(1_000_000));
+        assert_eq!(jsonl_token(&line).unwrap_err(), "is not valid JSON, or too large");
+        let (text, score, kind) = jsonl_token("[\"a\", 1.5, \"BYTE\"]").unwrap();
+        assert_eq!((&*text, score), ("a", 1.5));
+        assert!(matches!(kind, TokenType::Byte));
+    }
 }

@@ -14,8 +14,13 @@ use serde_json::{Number, Value as Json, json};
 
 use super::error::EditSyntaxError;
 use super::metadata::FILLER_KEY;
-use super::value::{KeyType, MAX_DEPTH};
+use super::value::{KeyType, MAX_DEPTH, bounded_json};
 use super::{Edit, EditValue};
+
+/// The length of a TOML document in bytes. A value takes up to 40 times its text.
+const MAX_TOML: usize = 8 << 20;
+/// The number of tables and arrays of a TOML document, which take more.
+const MAX_NESTED: usize = 1 << 17;
 
 impl Edit {
     /// Returns an edit for every entry of a JSON object, in its order. The keys of nested objects are
@@ -31,6 +36,8 @@ impl Edit {
     /// # Ok::<(), ggmill_edit::EditSyntaxError>(())
     /// ```
     pub fn from_json(text: &str) -> Result<Vec<Self>, EditSyntaxError> {
+        // A document of a node takes as much memory as its value, which is limited.
+        bounded_json(text).map_err(EditSyntaxError::Json)?;
         match serde_json::from_str(text).map_err(EditSyntaxError::Json)? {
             Node::Table(entries) => {
                 if let Some(schema) = schema(&entries) {
@@ -52,6 +59,10 @@ impl Edit {
     /// # Ok::<(), EditSyntaxError>(())
     /// ```
     pub fn from_toml(text: &str) -> Result<Vec<Self>, EditSyntaxError> {
+        let nested = text.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count();
+        if text.len() > MAX_TOML || nested > MAX_NESTED {
+            return Err(EditSyntaxError::Toml("the document takes too much memory".to_owned()));
+        }
         let table: toml::Table = toml::from_str(text)
             .map_err(|error| EditSyntaxError::Toml(error.message().to_owned()))?;
         table_of(table)?.edits()

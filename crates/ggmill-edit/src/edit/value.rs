@@ -211,13 +211,13 @@ impl EditValue {
             Self::Text(text) | Self::Content(text) if key_type.depth == 0 => {
                 from_text(text.trim(), key_type.element)
             }
-            Self::Text(text) => match serde_json::from_str(text) {
+            Self::Text(text) => match bounded_json(text) {
                 Ok(json @ Json::Array(_)) => from_json(&json, key_type),
                 _ => {
                     Err(ValueError::NotJsonArray { found: Some(quoted(text)), expected: key_type })
                 }
             },
-            Self::Content(text) => match serde_json::from_str(text) {
+            Self::Content(text) => match bounded_json(text) {
                 Ok(json @ Json::Array(_)) => from_json(&json, key_type),
                 _ if key_type.depth == 1 => from_lines(text, key_type),
                 _ => Err(ValueError::NotJsonArray { found: None, expected: key_type }),
@@ -233,7 +233,7 @@ impl EditValue {
         match self {
             Self::Typed(value) => value.key_type(),
             Self::Content(_) => Some(KeyType::single(ValueType::STRING)),
-            Self::Text(text) => match serde_json::from_str(text) {
+            Self::Text(text) => match bounded_json(text) {
                 Ok(json @ Json::Array(_)) => type_of_json(&json),
                 _ => Some(KeyType::single(type_of_text(text.trim()))),
             },
@@ -246,10 +246,22 @@ impl EditValue {
         match self {
             Self::Typed(value) => value.value_type == ValueType::ARRAY,
             Self::Content(_) => false,
-            Self::Text(text) => matches!(serde_json::from_str(text), Ok(Json::Array(_))),
+            Self::Text(text) => matches!(bounded_json(text), Ok(Json::Array(_))),
             Self::Json(json) => json.is_array(),
         }
     }
+}
+
+/// Memory of a JSON value in bytes. A vocabulary of a million tokens takes half.
+const MAX_MEMORY: usize = 192 << 20;
+
+/// Parses JSON. Fails for a value that takes too much memory, and for an object in which a key has two
+/// different values.
+pub(super) fn bounded_json(text: &str) -> Result<Json, serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let value = ggmill_text::read_json(&mut deserializer, MAX_MEMORY)?;
+    deserializer.end()?;
+    Ok(value)
 }
 
 fn type_of_text(text: &str) -> ValueType {
@@ -448,6 +460,14 @@ mod tests {
 
     fn text(text: &str) -> EditValue {
         EditValue::Text(text.into())
+    }
+
+    #[test]
+    fn json_is_read_in_bounded_memory() {
+        let error = bounded_json(&format!("[{}1]", "{\"\":1},".repeat(1_000_000))).unwrap_err();
+        assert!(error.to_string().contains("more than 192 MiB"), "{error}");
+        assert!(bounded_json("[1] 2").is_err());
+        assert_eq!(bounded_json("[1]").unwrap(), serde_json::json!([1]));
     }
 
     #[test]

@@ -114,3 +114,17 @@ fn deep_documents_and_keys_with_types_are_read() {
     let typed = Edit::from_json(r#"{"general.license:string": null}"#).unwrap();
     assert_eq!(typed, [Edit::parse_unset("general.license").unwrap()]);
 }
+
+/// A few megabytes of JSON or TOML would take gigabytes.
+#[test]
+fn values_of_too_much_memory_are_refused() {
+    let list = format!("[{}1]", "{\"\":1},".repeat(1_000_000));
+    let error = Edit::from_json(&format!("{{\"a.b\":{list}}}")).unwrap_err();
+    assert!(error.to_string().contains("more than 192 MiB"), "{error}");
+    let error = Edit::from_toml(&format!("a = [{}]", "{b=1},".repeat(1_000_000))).unwrap_err();
+    assert!(error.to_string().contains("takes too much memory"), "{error}");
+    // What files contain is read.
+    let scores: Vec<f32> = (0u16..50_000).map(f32::from).collect();
+    assert_eq!(Edit::from_json(&format!("{{\"a.scores\": {scores:?}}}")).unwrap().len(), 1);
+    assert_eq!(Edit::from_toml(&format!("a.scores = {scores:?}")).unwrap().len(), 1);
+}

@@ -22,23 +22,31 @@ pub struct Encoding {
     /// If true, every value must be finite before and after the encoding, also if the type does not
     /// change.
     pub finite: bool,
+    /// If true, values that are not finite are counted if the type does not change: see
+    /// [`Plan::non_finite`](crate::Plan::non_finite).
+    pub counts: bool,
 }
 
 impl Encoding {
     /// Creates an encoding that fails for values that are not finite before or after it.
     pub fn finite() -> Self {
-        Self { importance: None, finite: true }
+        Self { finite: true, ..Self::default() }
     }
 
     /// Creates an encoding with optional importance weights.
     pub fn new(importance: Option<Vec<f32>>, finite: bool) -> Self {
-        Self { importance: importance.map(Into::into), finite }
+        Self { importance: importance.map(Into::into), finite, ..Self::default() }
+    }
+
+    /// Creates an encoding that counts the values that are not finite.
+    pub fn counting() -> Self {
+        Self { counts: true, ..Self::default() }
     }
 }
 
 impl Expression {
     /// Converts the elements to another type. Elements that already have the type are copied
-    /// unchanged; `finite` only checks them. Fails if the row length is not a multiple of the block
+    /// unchanged; `finite` only checks them, and `counts` counts them. Fails if the row length is not a multiple of the block
     /// size, or if the importance weights do not match the shape.
     pub fn encode(&self, ggml_type: GgmlType, encoding: Encoding) -> Result<Self> {
         let shape = *self.shape();
@@ -50,7 +58,7 @@ impl Expression {
                 format!("{} importance weights do not fit shape {shape}", weights.len()),
             ));
         }
-        if ggml_type == self.ggml_type() && !encoding.finite {
+        if ggml_type == self.ggml_type() && !encoding.finite && !encoding.counts {
             return Ok(self.clone());
         }
         Self::new(
@@ -88,6 +96,10 @@ impl Evaluator<'_> {
                     element(region, &this.0.extents, index as u64 / block) * block
                         + index as u64 % block
                 };
+                if !encoding.finite {
+                    fidelity.count_non_finite(&values, element);
+                    return Ok(());
+                }
                 refuse_non_finite(&values, |index| row_and_column(shape, element(index)))
             });
         }
@@ -103,6 +115,13 @@ impl Evaluator<'_> {
                 }
                 quant::quantize(to, &values, values.len(), None, out)
                     .map_err(|error| codec_error(&error, to, values.len(), &place))?;
+                if child.ggml_type() == GgmlType::F64 {
+                    // Doubles below the range of F32 are zeros already.
+                    let mut doubles = zeroed(values.len().saturating_mul(8))?;
+                    let bytes = &mut Out::Bytes { bytes: &mut doubles, atom: 8 };
+                    self.fill(child, region.clone(), bytes)?;
+                    fidelity.compare_doubles(to, &doubles, &values);
+                }
                 if is_float(to) {
                     let first = element(region, &this.0.extents, 0);
                     let step = (shape.elements() / CHUNK).max(1);

@@ -5,7 +5,7 @@
 //! a fraction of the encoding, and all of them for the question whether everything became zero.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use ggmill_core::{BlockLayout, GgmlType};
@@ -22,6 +22,10 @@ pub(crate) struct Fidelity {
     rows: Mutex<BTreeMap<u64, (f64, f64)>>,
     has_value: AtomicBool,
     keeps_value: AtomicBool,
+    /// The number of values that are not finite.
+    non_finite: AtomicU64,
+    /// `u64::MAX` minus the index of the first of them.
+    first: AtomicU64,
 }
 
 /// The loss of an encoding.
@@ -33,7 +37,34 @@ pub(crate) enum Loss {
     Error(f64),
 }
 
+/// Describes a tensor of which an encoding leaves only zeros.
+pub(crate) fn all_zeros(ggml_type: GgmlType) -> String {
+    format!(
+        "every value becomes zero in {ggml_type}: the values are below the range of the type; BF16 or \
+         F32 holds them"
+    )
+}
+
+impl Loss {
+    /// Returns the lost share of the values' energy.
+    pub(crate) fn energy(self) -> f64 {
+        match self {
+            Self::Everything => f64::INFINITY,
+            Self::Error(error) => error,
+        }
+    }
+}
+
 impl Fidelity {
+    /// Discards all measurements.
+    pub(crate) fn reset(&self) {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.has_value.store(false, Ordering::Relaxed);
+        self.keeps_value.store(false, Ordering::Relaxed);
+        self.non_finite.store(0, Ordering::Relaxed);
+        self.first.store(0, Ordering::Relaxed);
+    }
+
     /// Returns `true` if the encoding of row `row` of `rows` is compared.
     pub(crate) fn samples(row: u64, rows: u64) -> bool {
         row.is_multiple_of((rows / SAMPLE).max(1))
@@ -68,6 +99,35 @@ impl Fidelity {
         }
     }
 
+    /// Notes whether doubles, little-endian, have values other than zero, and whether F32 keeps one.
+    pub(crate) fn compare_doubles(&self, to: GgmlType, doubles: &[u8], values: &[f32]) {
+        let is_value = |bytes: &[u8; 8]| f64::from_le_bytes(*bytes) != 0.0;
+        if doubles.as_chunks::<8>().0.iter().any(is_value) {
+            self.has_value.store(true, Ordering::Relaxed);
+        }
+        if to == GgmlType::F32 && values.iter().any(|value| *value != 0.0) {
+            self.keeps_value.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts the values that are not finite; `index` returns the index of a value in the tensor.
+    pub(crate) fn count_non_finite(&self, values: &[f32], index: impl Fn(usize) -> u64) {
+        // Most chunks have none, and are tested without a branch for each value.
+        let count = values.iter().fold(0u64, |sum, value| sum + u64::from(!value.is_finite()));
+        if count == 0 {
+            return;
+        }
+        self.non_finite.fetch_add(count, Ordering::Relaxed);
+        let first = values.iter().position(|value| !value.is_finite()).map_or(0, index);
+        self.first.fetch_max(u64::MAX - first, Ordering::Relaxed);
+    }
+
+    /// Returns the number of values that are not finite, and the index of the first.
+    pub(crate) fn non_finite(&self) -> Option<(u64, u64)> {
+        let count = self.non_finite.load(Ordering::Relaxed);
+        (count > 0).then(|| (count, u64::MAX - self.first.load(Ordering::Relaxed)))
+    }
+
     /// Returns the loss if it is more than the type has for values in its range.
     pub(crate) fn loss(&self, to: GgmlType) -> Option<Loss> {
         if self.has_value.load(Ordering::Relaxed) && !self.keeps_value.load(Ordering::Relaxed) {
@@ -77,13 +137,13 @@ impl Fidelity {
         let sum = |(error, energy): (f64, f64), row: &(f64, f64)| (error + row.0, energy + row.1);
         let (error, energy) = rows.values().fold((0.0, 0.0), sum);
         let relative = (error / energy).sqrt();
-        (relative > bound(to)).then_some(Loss::Error(relative))
+        (relative > error_bound(to)).then_some(Loss::Error(relative))
     }
 }
 
 /// Returns the greatest relative error of a type for weights in its range: several times that of
 /// normally distributed ones.
-fn bound(to: GgmlType) -> f64 {
+pub fn error_bound(to: GgmlType) -> f64 {
     let bits = to.layout().map_or(32.0, BlockLayout::bits_per_weight);
     match to {
         GgmlType::TQ1_0 | GgmlType::TQ2_0 => 0.95,

@@ -19,12 +19,13 @@ use crate::source::{Checkpoint, SourceTensor};
 
 pub use crate::expression::decode::{AddPlaces, Bilinear, Decode, Inputs, Narrow};
 pub use crate::expression::encode::{Encoding, matrices};
+pub use crate::expression::fidelity::error_bound;
 pub use crate::expression::packed_floats::{Fp8, Fp8Blocks, Mxfp4, Nvfp4};
 pub use crate::expression::packed_integers::{CodedBlocks, PackedIntegers, TernaryRows};
 
 pub(crate) use crate::expression::evaluate::Evaluator;
 use crate::expression::fidelity::Fidelity;
-pub(crate) use crate::expression::fidelity::Loss;
+pub(crate) use crate::expression::fidelity::{Loss, all_zeros};
 
 mod arithmetic;
 mod decode;
@@ -285,11 +286,62 @@ impl Expression {
         }
     }
 
-    /// Returns what the last run lost by the encoding, if that is the last step and it is more than
-    /// the type usually loses.
-    pub(crate) fn loss(&self) -> Option<Loss> {
+    /// Returns the values that are encoded, and the parameters, if an encoding to another type is the last
+    /// step.
+    pub fn encoded(&self) -> Option<(&Self, &Encoding)> {
         match &self.0.kind {
+            Kind::Encoded { child, encoding, .. } if child.ggml_type() != self.ggml_type() => {
+                Some((child, encoding))
+            }
+            _ => None,
+        }
+    }
+
+    /// Discards the measured errors of an earlier run.
+    pub(crate) fn forget_errors(&self) {
+        if let Kind::Encoded { fidelity, .. } = &self.0.kind {
+            fidelity.reset();
+        }
+        self.0.kind.children().iter().for_each(Self::forget_errors);
+    }
+
+    /// Returns what the last run lost by an encoding, if that is more than the type usually loses, and the
+    /// type: the greatest loss of all steps.
+    pub(crate) fn loss(&self) -> Option<(Loss, GgmlType)> {
+        let own = match &self.0.kind {
             Kind::Encoded { fidelity, .. } => fidelity.loss(self.ggml_type()),
+            _ => None,
+        };
+        let own = own.map(|loss| (loss, self.ggml_type()));
+        let of_children = self.0.kind.children().iter().filter_map(Self::loss);
+        own.into_iter()
+            .chain(of_children)
+            .max_by(|(a, _), (b, _)| a.energy().total_cmp(&b.energy()))
+    }
+
+    /// Returns `true` if the computed values all became zero, and not all were.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self.loss(), Some((Loss::Everything, _)))
+    }
+
+    /// Fails if the computed values all became zero, and not all were.
+    pub(crate) fn refuse_zeros(&self) -> Result<()> {
+        match self.loss() {
+            Some((Loss::Everything, ggml_type)) => {
+                Err(Error::new(ErrorKind::Zeros, all_zeros(ggml_type)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the number of values that were not finite in the last run, and the index of the first, if
+    /// an encoding counts them.
+    pub(crate) fn non_finite(&self) -> Option<(u64, u64)> {
+        match &self.0.kind {
+            Kind::Encoded { fidelity, child, .. } => {
+                fidelity.non_finite().or_else(|| child.non_finite())
+            }
+            Kind::Reshape { child } => child.non_finite(),
             _ => None,
         }
     }

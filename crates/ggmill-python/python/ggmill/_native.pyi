@@ -28,6 +28,7 @@ class Types(TypedDict):
     imatrix: str | None
     pure: bool
     allow_requantize: bool
+    allow_zeros: bool
     leave_output_tensor: bool
     output_tensor_type: str | None
     token_embedding_type: str | None

@@ -411,6 +411,7 @@ def _quantize(
     calibrate_memory: int = 4 << 30,
     pure: bool = False,
     allow_requantize: bool = False,
+    allow_zeros: bool = False,
     leave_output_tensor: bool = False,
     output_tensor_type: str | None = None,
     token_embedding_type: str | None = None,
@@ -445,6 +446,7 @@ def _quantize(
         pure: Give every tensor the same type instead of a mixture.
         allow_requantize: Allow requantizing tensors that are already quantized, which loses
             quality.
+        allow_zeros: Write tensors whose values all become zero in their types, instead of failing.
         leave_output_tensor: Keep the type of ``output.weight``.
         output_tensor_type: The type of ``output.weight``.
         token_embedding_type: The type of the token embeddings.
@@ -478,6 +480,7 @@ def _quantize(
             calibrate_memory=calibrate_memory,
             pure=pure,
             allow_requantize=allow_requantize,
+            allow_zeros=allow_zeros,
             leave_output_tensor=leave_output_tensor,
             output_tensor_type=output_tensor_type,
             token_embedding_type=token_embedding_type,
@@ -504,6 +507,7 @@ def _types(
     calibrate_memory: int = 4 << 30,
     pure: bool,
     allow_requantize: bool = False,
+    allow_zeros: bool = False,
     leave_output_tensor: bool,
     output_tensor_type: str | None,
     token_embedding_type: str | None,
@@ -519,6 +523,7 @@ def _types(
         "calibrate_memory": calibrate_memory,
         "pure": pure,
         "allow_requantize": allow_requantize,
+        "allow_zeros": allow_zeros,
         "leave_output_tensor": leave_output_tensor,
         "output_tensor_type": output_tensor_type,
         "token_embedding_type": token_embedding_type,
@@ -552,6 +557,7 @@ def _convert(
     calibrate_context: int = 512,
     calibrate_memory: int = 4 << 30,
     pure: bool = False,
+    allow_zeros: bool = False,
     leave_output_tensor: bool = False,
     output_tensor_type: str | None = None,
     token_embedding_type: str | None = None,
@@ -595,6 +601,7 @@ def _convert(
         calibrate_context: See :func:`quantize`.
         calibrate_memory: See :func:`quantize`.
         pure: See :func:`quantize`.
+        allow_zeros: See :func:`quantize`.
         leave_output_tensor: See :func:`quantize`.
         output_tensor_type: See :func:`quantize`.
         token_embedding_type: See :func:`quantize`.
@@ -626,6 +633,7 @@ def _convert(
             calibrate_context=calibrate_context,
             calibrate_memory=calibrate_memory,
             pure=pure,
+            allow_zeros=allow_zeros,
             leave_output_tensor=leave_output_tensor,
             output_tensor_type=output_tensor_type,
             token_embedding_type=token_embedding_type,
@@ -691,6 +699,7 @@ def _plan_quantize(
     imatrix: PathLike | None = None,
     pure: bool = False,
     allow_requantize: bool = False,
+    allow_zeros: bool = False,
     leave_output_tensor: bool = False,
     output_tensor_type: str | None = None,
     token_embedding_type: str | None = None,
@@ -716,6 +725,7 @@ def _plan_quantize(
         imatrix=imatrix,
         pure=pure,
         allow_requantize=allow_requantize,
+        allow_zeros=allow_zeros,
         leave_output_tensor=leave_output_tensor,
         output_tensor_type=output_tensor_type,
         token_embedding_type=token_embedding_type,
@@ -747,6 +757,7 @@ def _plan_convert(
     target_bpw: float | None = None,
     imatrix: PathLike | None = None,
     pure: bool = False,
+    allow_zeros: bool = False,
     leave_output_tensor: bool = False,
     output_tensor_type: str | None = None,
     token_embedding_type: str | None = None,
@@ -770,6 +781,7 @@ def _plan_convert(
         target_bpw=target_bpw,
         imatrix=imatrix,
         pure=pure,
+        allow_zeros=allow_zeros,
         leave_output_tensor=leave_output_tensor,
         output_tensor_type=output_tensor_type,
         token_embedding_type=token_embedding_type,

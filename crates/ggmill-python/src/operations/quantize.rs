@@ -14,12 +14,17 @@ use crate::error::{Class, Failure, Result};
 
 /// The options for tensor types, named like the arguments of `ggmill.quantize`.
 #[derive(Debug, FromPyObject)]
-#[expect(clippy::struct_field_names, reason = "arguments as they are named")]
+#[expect(
+    clippy::struct_field_names,
+    clippy::struct_excessive_bools,
+    reason = "arguments as they are named"
+)]
 #[pyo3(from_item_all)]
 pub(crate) struct Types {
     imatrix: Option<PathBuf>,
     pure: bool,
     allow_requantize: bool,
+    allow_zeros: bool,
     leave_output_tensor: bool,
     output_tensor_type: Option<String>,
     token_embedding_type: Option<String>,
@@ -67,6 +72,7 @@ macro_rules! with_types {
         let types: &Types = $types;
         let mut builder = $builder
             .pure(types.pure)
+            .allow_zeros(types.allow_zeros)
             .leave_output_tensor(types.leave_output_tensor)
             .tensor_rules(types.rules()?);
         if let Some(path) = &types.imatrix {
@@ -158,7 +164,8 @@ pub(crate) fn plan_quantize(
     let name = types.target(type_name.as_deref())?;
     calls::run(py, None, |reporter| {
         let builder = quantization(&path, name, &types, threads, reporter)?;
-        SharedPlan::new(builder.overwrite(overwrite).plan(&output)?.into_planned()?)
+        let planned = builder.overwrite(overwrite).plan(&output)?.into_planned()?;
+        SharedPlan::new(planned, types.allow_zeros)
     })
 }
 
@@ -230,7 +237,7 @@ pub(crate) fn plan_convert(
         let builder = converter(&path, type_name, &types, conversion, threads, reporter)?;
         let planned = builder.overwrite(overwrite).plan(&output)?.into_planned()?;
         refuse_findings(&planned)?;
-        SharedPlan::new(planned)
+        SharedPlan::new(planned, types.allow_zeros)
     })
 }
 
@@ -293,14 +300,15 @@ pub(crate) struct SharedPlan {
     plan: Plan,
     checkpoint: Box<dyn Checkpoint + Send + Sync>,
     document: String,
+    allow_zeros: bool,
 }
 
 impl SharedPlan {
-    fn new(planned: Planned<'_>) -> Result<Self> {
+    fn new(planned: Planned<'_>, allow_zeros: bool) -> Result<Self> {
         let document = json(&planned.document()?)?;
         let (mut plans, checkpoint) = planned.into_plans();
         let plan = plans.pop().ok_or_else(|| Failure::misuse("there is no plan"))?;
-        Ok(Self { plan, checkpoint, document })
+        Ok(Self { plan, checkpoint, document, allow_zeros })
     }
 }
 
@@ -326,7 +334,8 @@ impl SharedPlan {
         threads: Option<usize>,
         progress: Option<Py<PyAny>>,
     ) -> Result<Bound<'py, PyBytes>> {
-        let options = RunOptions::with_threads(thread_count(threads).get());
+        let mut options = RunOptions::with_threads(thread_count(threads).get());
+        options.allow_zeros = self.allow_zeros;
         let bytes = calls::run(py, progress, |reporter| {
             let mut report =
                 |now: Progress<'_>| reporter.report(true, now.written, now.total, now.tensor);

@@ -227,7 +227,9 @@ impl<'a> Check<'a> {
     }
 
     fn open_file(&mut self, path: &Path) -> Result<Opened, NotOpened> {
-        if let Some(note) = Note::interrupted(path) {
+        if self.options.profile == Profile::Threat {
+            refuse_interrupted(&[path]).map_err(NotOpened::Failed)?;
+        } else if let Some(note) = Note::interrupted(path) {
             self.call.note(note);
         }
         let not_gguf =

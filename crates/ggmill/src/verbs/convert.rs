@@ -22,7 +22,7 @@ use super::checkpoint::{
     name_in_cache, open_checkpoint, open_target, target_vocabulary, unknown_class,
 };
 use super::measuring::Measuring;
-use super::quantize::{note_choice, too_small, with_refusal};
+use super::quantize::{add_scales, note_choice, too_small, with_refusal};
 use super::restore::{architecture_of, located};
 use super::running::{no_graph, read_recorded};
 use super::types::{Types, target, target_of, type_options, types_like};
@@ -174,7 +174,7 @@ pub struct Convert<'a> {
 }
 
 impl<'a> Convert<'a> {
-    call_options!(overwrite);
+    call_options!(overwrite, encoding);
     type_options!();
 
     /// Returns the kind of the source.
@@ -600,6 +600,9 @@ impl<'a> Convert<'a> {
         if let Some(target) = target {
             let test = rounding.as_ref().map(|(_, test)| test);
             (recipe, refusal) = self.quantized(&recipe, &checkpoint, target, test)?;
+            if rounding.is_none() && refusal.is_none() {
+                add_scales(&mut recipe, &checkpoint, &mut self.call)?;
+            }
         }
         let has_vocabulary = !lacks_vocabulary(&recipe);
         let name = match &destination {

@@ -114,7 +114,7 @@ impl Renaming {
 }
 
 impl<'a> Graft<'a> {
-    call_options!(overwrite);
+    call_options!(overwrite, encoding);
 
     /// Adds a donor: a GGUF, safetensors, PyTorch or NumPy file, or JSON with metadata. `name` renames
     /// the only tensor of the donor; without it, the tensor of a NumPy file is named after the file.

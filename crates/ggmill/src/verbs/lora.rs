@@ -42,7 +42,7 @@ pub struct MergeLora<'a> {
 }
 
 impl<'a> MergeLora<'a> {
-    call_options!(overwrite);
+    call_options!(overwrite, encoding);
 
     /// Adds an adapter in GGUF, and its scale.
     pub fn adapter(mut self, adapter: &Model, scale: f32) -> Result<Self> {

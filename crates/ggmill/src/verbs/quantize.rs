@@ -9,7 +9,7 @@ use ggmill_core::{RawStr, keys};
 use ggmill_inspect::TypeUse;
 use ggmill_inspect::text::Candidate;
 use ggmill_pipeline::{
-    Checkpoint as _, ErrorKind, GgufCheckpoint, Plan, ShardLimit, SourceTensor, SplitOptions,
+    Checkpoint, ErrorKind, GgufCheckpoint, Plan, Recipe, ShardLimit, SourceTensor, SplitOptions,
 };
 use ggmill_quantize::{
     Fit, Goal, Importance, Losses, QuantizeOptions, RoleRule, Sensitivities, Target, TypePlan,
@@ -113,7 +113,7 @@ impl Calibration {
 }
 
 impl<'a> Quantize<'a> {
-    call_options!(overwrite);
+    call_options!(overwrite, encoding);
     type_options!();
 
     /// Allows requantizing tensors that are already quantized, which loses quality.
@@ -285,16 +285,26 @@ impl<'a> Quantize<'a> {
             predicted = fit.divergence;
             options.types = Some(fit.types);
         }
+        let keeps_shards = keep_split && split.is_none();
         let recipes = |options: &QuantizeOptions| {
-            let whole = || ggmill_quantize::quantize(&checkpoint, options);
-            match &split {
-                Some(split) => whole()?.split(split),
-                None if keep_split => ggmill_quantize::quantize_shards(&checkpoint, options),
-                None => Ok(vec![whole()?]),
+            if keeps_shards {
+                ggmill_quantize::quantize_shards(&checkpoint, options)
+            } else {
+                Ok(vec![ggmill_quantize::quantize(&checkpoint, options)?])
             }
         };
         let test = rounding.as_ref().map(|(_, test)| test);
         let (mut recipes, refusal) = with_refusal(&mut options, test, &mut call, recipes)?;
+        if let [recipe] = &mut *recipes
+            && !keeps_shards
+        {
+            if rounding.is_none() && refusal.is_none() {
+                add_scales(recipe, &checkpoint, &mut call)?;
+            }
+            if let Some(split) = &split {
+                recipes = std::mem::take(recipe).split(split)?;
+            }
+        }
         let mut compared = Vec::new();
         let (source, rounded) = match rounding.filter(|_| refusal.is_none()) {
             Some((calibrated, test)) => {
@@ -444,6 +454,18 @@ pub(super) fn with_refusal<R>(
             Ok((recipes(options)?, Some(refusal.into())))
         }
     }
+}
+
+/// Adds the scales with which NVFP4 blocks hold weights.
+pub(super) fn add_scales(
+    recipe: &mut Recipe,
+    checkpoint: &dyn Checkpoint,
+    call: &mut Call<'_>,
+) -> Result<()> {
+    let scaled = call.with_report(Stage::Sampling, |run, report| {
+        ggmill_quantize::add_scales(recipe, checkpoint, run, report)
+    });
+    Ok(scaled?)
 }
 
 /// Returns the rules for roles in the description of the model's architecture.

@@ -50,7 +50,7 @@ pub struct Restore<'a> {
 }
 
 impl<'a> Restore<'a> {
-    call_options!();
+    call_options!(encoding);
 
     /// Sets the type of the tensors: F32, F16 or BF16. By default they keep their types if possible.
     #[must_use]

@@ -13,6 +13,7 @@ use ggmill_run::{
 use ggmill_tokenizer::EncodeOptions;
 
 use crate::error::Kind;
+use crate::open::refuse_interrupted;
 use crate::paths::is_remote;
 use crate::progress::Call;
 use crate::{Error, Hint, Model, Note, OpenOptions, Result, read_bytes, read_text};
@@ -350,6 +351,7 @@ pub(crate) fn imatrix_of(run: &ImatrixRun, sums: &Activations, chunks: usize) ->
 /// `tokens` and `logits`.
 pub fn read_recorded(path: impl AsRef<Path>, options: &OpenOptions) -> Result<RecordedLogits> {
     let path = path.as_ref();
+    refuse_interrupted(&[path])?;
     let not_recorded = |cause: &dyn std::fmt::Display| {
         let message = format_args!("expected recorded logits: {cause}");
         Error::malformed(message).at(path).with_hint(Hint::RecordedLogits)

@@ -8,6 +8,7 @@ use ggmill_quantize::{
     Target, TensorType, TypePlan, weight_type, weight_types,
 };
 
+use crate::open::refuse_interrupted;
 use crate::progress::Call;
 use crate::{Error, Hint, Model, Note, Result, read_text};
 
@@ -58,6 +59,7 @@ impl Types {
     }
 
     pub(crate) fn read_imatrix(&mut self, path: &Path) -> Result<()> {
+        refuse_interrupted(&[path])?;
         self.imatrix = Some((path.to_owned(), Imatrix::open(path)?));
         Ok(())
     }

@@ -9,7 +9,7 @@ use ggmill::{read_architectures, read_text};
 use ggmill_arch::graph::Graph;
 use ggmill_arch::{Architecture, ErrorKind, KeyValue, Origin, ParameterValue, Resolved};
 use ggmill_core::{FileType, MetadataBuf, RawStr, keys};
-use serde_json::Value as Json;
+use ggmill_pipeline::formats::{Unambiguous, json_from_slice};
 
 use crate::console::Console;
 use crate::files::shown;
@@ -114,7 +114,7 @@ fn write_model(
 ) -> Result<Status, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::new(error).within(path);
     let text = read_text(path, MAX_CONFIG)?;
-    let config: Json = serde_json::from_str(&text).map_err(|error| failed(&error))?;
+    let Unambiguous(config) = json_from_slice(text.as_bytes()).map_err(|error| failed(&error))?;
     let resolved = architecture.resolve(&config).map_err(|error| failed(&error))?;
     write_head(out, architecture)?;
     writeln!(out, "\nhyperparameters")?;

@@ -106,6 +106,9 @@ pub(crate) struct Args {
     /// Allow requantizing tensors that are already quantized, which loses quality
     #[arg(long)]
     allow_requantize: bool,
+    /// Write tensors whose values all become zero in their types, instead of failing
+    #[arg(long)]
+    allow_zeros: bool,
     /// Write one shard for each shard of IN: OUT-00001-of-00009.gguf, …
     #[arg(long, conflicts_with_all = ["split_max_size", "split_max_tensors"], help_heading = "Shards")]
     keep_split: bool,
@@ -174,10 +177,12 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         .as_deref()
         .map(|path| Report::new(path, args, &input, &output, builder.inputs()))
         .transpose()?;
+    let refused = |error| naming_tokens(error, args.measuring.token_option());
     let planned = builder.plan(&output).map_err(refused)?;
     bars.clear();
     if args.dry_run {
         print_planned(&planned, args.json, console)?;
+        args.rounding.tell_dry_run(console);
         // Fails last, for example for a missing importance matrix: the plan is valid without it.
         return planned.into_refusal().map_or(Ok(Status::Fine), |error| Err(error.into()));
     }
@@ -192,11 +197,11 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     Ok(status)
 }
 
-/// Converts an error. The hint about token IDs names the option of this command.
-fn refused(error: ggmill::Error) -> Failure {
+/// Converts an error. The hint about token IDs names this option.
+pub(crate) fn naming_tokens(error: ggmill::Error, option: &str) -> Failure {
     match error.hint() {
         Some(Hint::TokenIds(first)) => {
-            let hint = token_ids(first.as_deref(), "--measure-tokens");
+            let hint = token_ids(first.as_deref(), option);
             Failure::new(&error).with_hint(Some(hint))
         }
         _ => error.into(),
@@ -215,6 +220,7 @@ fn builder<'m>(
     let mut builder = ggmill::quantize(model, target.name())?
         .overwrite(args.force)
         .allow_requantize(args.allow_requantize)
+        .allow_zeros(args.allow_zeros)
         .prune_layers(args.prune_layers.iter().copied())
         .keep_split(args.keep_split)
         .architectures(&args.arch_file)?

@@ -10,6 +10,7 @@ use ggmill::{Calibration, RunText};
 use ggmill_quantize::{ImportanceFilter, Override, TensorType, weight_type, weight_types};
 use ggmill_run::Chunks;
 
+use crate::console::Console;
 use crate::files::kind_of_file;
 use crate::options::byte_size;
 
@@ -177,6 +178,18 @@ pub(crate) struct CalibrateArgs {
 }
 
 impl CalibrateArgs {
+    /// The option for token IDs instead of a text.
+    pub(crate) const TOKENS: &'static str = "--calibrate-tokens";
+
+    /// Says that a dry run does not read the text.
+    pub(crate) fn tell_dry_run(&self, console: Console) {
+        if self.text().is_some() {
+            console.note(format_args!(
+                "the text to calibrate with is not read in a dry run; types and sizes do not depend on it"
+            ));
+        }
+    }
+
     /// Returns the text to calibrate with, and the limit of memory.
     pub(crate) fn text(&self) -> Option<(RunText, u64)> {
         let text = self.calibrate.as_ref().map(RunText::file);
@@ -251,6 +264,11 @@ impl MeasureArgs {
             (&self.sensitivities, "--sensitivities"),
         ];
         options.into_iter().find_map(|(path, option)| path.as_ref().map(|_| option))
+    }
+
+    /// Returns the option for token IDs instead of the text that is read first.
+    pub(super) fn token_option(&self) -> &'static str {
+        if self.measure.is_some() { "--measure-tokens" } else { CalibrateArgs::TOKENS }
     }
 
     /// Returns the measurement to make; `None` without a text.
