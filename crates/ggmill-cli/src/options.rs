@@ -39,6 +39,16 @@ pub(crate) fn byte_size_or_none(text: &str) -> Result<u64, String> {
     if text == "0" { Ok(0) } else { byte_size(text) }
 }
 
+/// Parses a number of threads; 0 is one per core. The number is limited, because each thread allocates
+/// memory for its chunks.
+pub(crate) fn number_of_threads(text: &str) -> Result<usize, String> {
+    const MAX_THREADS: usize = 512;
+    text.parse()
+        .ok()
+        .filter(|&number| number <= MAX_THREADS)
+        .ok_or_else(|| format!("expected a number up to {MAX_THREADS}"))
+}
+
 /// The options for the size of shards, of the commands that can write a model as a set of shards.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShardLimitArgs {
@@ -62,7 +72,7 @@ impl ShardLimitArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
     /// Number of threads [default: one per core]
-    #[arg(long, short = 't', value_name = "N")]
+    #[arg(long, short = 't', value_name = "N", value_parser = number_of_threads)]
     pub(crate) threads: Option<usize>,
     /// Memory for intermediate results; it limits how many chunks are computed at once
     #[arg(long, value_name = "SIZE", value_parser = byte_size, default_value = "2GiB")]

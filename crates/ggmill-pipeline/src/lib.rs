@@ -22,7 +22,7 @@ pub use expression::{
     AddPlaces, Bilinear, CodedBlocks, Decode, Encoding, Expression, Fp8, Fp8Blocks, Inputs, Mxfp4,
     Narrow, Nvfp4, PackedIntegers, TernaryRows, error_bound, matrices,
 };
-pub use matching::{Difference, Match, ToMatch, WorstBlock, match_tensors};
+pub use matching::{Difference, Match, ToMatch, WorstBlock, match_tensors, usual_error};
 pub use planned_file::PlannedFile;
 pub use recipe::{Form, Plan, Recipe, RecipeTensor, Sensitivity};
 pub use run::{Progress, Report, RunOptions, Workers, run, run_range};

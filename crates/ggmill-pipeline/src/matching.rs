@@ -2,22 +2,26 @@
 
 use std::ops::{ControlFlow, Range};
 
-use ggmill_core::{GgmlType, RawStr};
+use ggmill_core::{BlockLayout, GgmlType, RawStr};
 use ggmill_quant as quant;
 
 use crate::buffers::zeroed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::expression::{CHUNK, Evaluator, Expression};
-use crate::run::{Progress, Report, RunOptions};
+use crate::run::{Progress, Report, RunOptions, Workers};
 use crate::source::Checkpoint;
 
 /// Chunks between two updates of the order in which candidates are tried. It does not depend on the number
 /// of threads, so neither do the results.
 const WINDOW: usize = 32;
 
-/// The share of the squared values of a block below which an error counts as none: the rounding of the
-/// block's scale.
-const FLOOR: f64 = 1e-9;
+/// Returns the squared error that a type has for normally distributed values, relative to the squared values.
+/// At least 2⁻¹² (1.6 % of the values), by which calibrated rounding moves weights to make up for other errors.
+/// Values that the type represents exactly are no measure for another encoding.
+pub fn usual_error(ggml_type: GgmlType) -> f64 {
+    let bits = ggml_type.layout().map_or(32.0, BlockLayout::bits_per_weight);
+    (1.0 - 2.0 * bits).exp2().max((-12f64).exp2())
+}
 
 /// A tensor of a file, with the expressions that may have computed it.
 #[derive(Clone, Debug)]
@@ -66,11 +70,12 @@ pub struct Difference {
     pub error: f64,
     /// The squared errors of the candidate.
     pub expected: f64,
-    /// The block whose squared error is the greatest multiple of the candidate's.
+    /// The block with the greatest error.
     pub worst: Option<WorstBlock>,
 }
 
-/// The block of a tensor whose squared error is the greatest multiple of the candidate's.
+/// The block of a tensor whose squared error is the greatest multiple of the expected one: that of the
+/// candidate, and at least the [usual one](usual_error).
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WorstBlock {
@@ -82,15 +87,8 @@ pub struct WorstBlock {
     pub error: f64,
     /// The squared errors of the candidate.
     pub expected: f64,
-}
-
-impl WorstBlock {
-    fn ratio(&self) -> f64 {
-        if self.error == 0.0 {
-            return 0.0;
-        }
-        self.error / self.expected.max(FLOOR * self.signal).max(f64::MIN_POSITIVE)
-    }
+    /// The multiple.
+    pub ratio: f64,
 }
 
 /// Compares tensors of `file` with expressions over `source`, in bounded memory. The results are in the
@@ -155,32 +153,56 @@ pub fn match_tensors(
         .collect();
     let mut found = Vec::with_capacity(targets.len());
     for ((target, equal), is_open) in targets.iter().zip(&equal).zip(is_open) {
-        let chunks = target.chunks().count() as u64;
-        // The one that equals most of this tensor, or of the others.
-        let nearest = (0..equal.len()).rev().max_by_key(|&number| (equal[number], used[number]));
-        let nearest = nearest.unwrap_or(0);
-        if is_open && equal[nearest] == chunks {
-            found.push(Match::Identical(nearest));
+        let chunks: Vec<_> = target.chunks().collect();
+        // First those that equal most of this tensor, or of the others.
+        let mut nearest: Vec<usize> = (0..equal.len()).collect();
+        nearest.sort_by_key(|&number| std::cmp::Reverse((equal[number], used[number])));
+        if let Some(&first) = nearest.first()
+            && is_open
+            && equal[first] == chunks.len() as u64
+        {
+            found.push(Match::Identical(first));
             continue;
         }
-        let chunks: Vec<_> = target.chunks().collect();
-        let mut difference = Difference { candidate: nearest, ..Difference::default() };
-        for window in chunks.chunks(WINDOW) {
-            let compared =
-                workers.map(window, |chunk| target.compare(&sides, nearest, chunk.clone()));
-            for compared in compared {
-                difference.add(&compared.map_err(|error| error.tensor(&target.name))?);
+        let mut best: Option<Difference> = None;
+        let mut failure = None;
+        for number in nearest {
+            // If every chunk equals some candidate, each of these may equal all chunks.
+            if best.is_some() && !(is_open && equal[number] > 0) {
+                continue;
+            }
+            match target.compare(&sides, &workers, number, &chunks) {
+                Ok(difference) if difference.different == 0 => {
+                    best = Some(difference);
+                    break;
+                }
+                Ok(difference) => {
+                    if best.as_ref().is_none_or(|best| difference.different < best.different) {
+                        best = Some(difference);
+                    }
+                }
+                Err(error) if is_out_of_range(&error) => failure = Some(error),
+                Err(error) => return Err(error.tensor(&target.name)),
             }
             meter.report(target)?;
         }
         meter.done = meter.done.saturating_add(target.size).min(meter.total);
-        found.push(match difference.different {
-            0 => Match::Identical(nearest),
-            _ => Match::Different(difference),
+        found.push(match (best, failure) {
+            (Some(difference), _) if difference.different == 0 => {
+                Match::Identical(difference.candidate)
+            }
+            (Some(difference), _) => Match::Different(difference),
+            (None, Some(error)) => return Err(error.tensor(&target.name)),
+            (None, None) => Match::Different(Difference::default()),
         });
     }
     [source, file].into_iter().try_for_each(Checkpoint::verify)?;
     Ok(found)
+}
+
+/// Returns `true` if a type cannot represent the values of a candidate, so that the file does not come from it.
+fn is_out_of_range(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NonFinite | ErrorKind::Range)
 }
 
 /// The sources of both sides.
@@ -287,7 +309,10 @@ impl<'a> Target<'a> {
         let others = (0..count).filter(|number| !order.contains(number));
         for number in known.chain(others) {
             let computed =
-                sides.evaluator.bytes(&self.candidates[number], chunk.start, chunk.end)?;
+                match sides.evaluator.bytes(&self.candidates[number], chunk.start, chunk.end) {
+                    Err(error) if is_out_of_range(&error) => continue,
+                    computed => computed?,
+                };
             let is_equal = computed == stored;
             sides.evaluator.buffers.put_back(computed);
             if is_equal {
@@ -297,8 +322,32 @@ impl<'a> Target<'a> {
         Ok(None)
     }
 
+    /// Compares the tensor with a candidate.
+    fn compare(
+        &self,
+        sides: &Sides<'_>,
+        workers: &Workers,
+        number: usize,
+        chunks: &[Range<u64>],
+    ) -> Result<Difference> {
+        let mut difference = Difference { candidate: number, ..Difference::default() };
+        for window in chunks.chunks(WINDOW) {
+            let compared =
+                workers.map(window, |chunk| self.compare_chunk(sides, number, chunk.clone()));
+            for compared in compared {
+                difference.add(&compared?);
+            }
+        }
+        Ok(difference)
+    }
+
     /// Compares a chunk with a candidate, block by block.
-    fn compare(&self, sides: &Sides<'_>, number: usize, chunk: Range<u64>) -> Result<Difference> {
+    fn compare_chunk(
+        &self,
+        sides: &Sides<'_>,
+        number: usize,
+        chunk: Range<u64>,
+    ) -> Result<Difference> {
         let stored = self.read(sides, &chunk)?;
         let expression = &self.candidates[number];
         let computed = sides.evaluator.bytes(expression, chunk.start, chunk.end)?;
@@ -315,6 +364,7 @@ impl<'a> Target<'a> {
         let bytes = usize::try_from(block / self.block.0 * self.block.1).unwrap_or(usize::MAX);
         let width = usize::try_from(block).unwrap_or(usize::MAX);
         let mut difference = Difference { candidate: number, ..Difference::default() };
+        let usual = usual_error(self.ggml_type);
         let blocks = stored.chunks(bytes).zip(computed.chunks(bytes));
         let of_values =
             values.chunks(width).zip(of_file.chunks(width)).zip(of_candidate.chunks(width));
@@ -323,7 +373,7 @@ impl<'a> Target<'a> {
         {
             let row = (chunk.start + index * block) / self.row_len;
             let is_different = stored != computed;
-            difference.add_block(row, is_different, [values, of_file, of_candidate]);
+            difference.add_block(row, is_different, usual, [values, of_file, of_candidate]);
         }
         Ok(difference)
     }
@@ -331,15 +381,16 @@ impl<'a> Target<'a> {
 
 impl Difference {
     /// Adds a block: the values, and what the file and the candidate have for them.
-    fn add_block(&mut self, row: u64, is_different: bool, of: [&[f32]; 3]) {
+    fn add_block(&mut self, row: u64, is_different: bool, usual: f64, of: [&[f32]; 3]) {
         let [values, of_file, of_candidate] = of;
         let squares = |others: &[f32]| -> f64 {
             let error = |(&value, &other): (&f32, &f32)| f64::from(value) - f64::from(other);
             values.iter().zip(others).map(error).map(|error| error * error).sum()
         };
-        let signal = values.iter().map(|&value| f64::from(value) * f64::from(value)).sum();
-        let block =
-            WorstBlock { row, signal, error: squares(of_file), expected: squares(of_candidate) };
+        let signal: f64 = values.iter().map(|&value| f64::from(value) * f64::from(value)).sum();
+        let (error, expected) = (squares(of_file), squares(of_candidate));
+        let least = expected.max(usual * signal).max(f64::MIN_POSITIVE);
+        let block = WorstBlock { row, signal, error, expected, ratio: error / least };
         let rows = is_different.then_some((row, row));
         let worst = is_different.then_some(block);
         self.add(&Self {
@@ -365,7 +416,7 @@ impl Difference {
         self.error += more.error;
         self.expected += more.expected;
         if let Some(worst) = more.worst
-            && self.worst.is_none_or(|known| worst.ratio() > known.ratio())
+            && self.worst.is_none_or(|known| worst.ratio > known.ratio)
         {
             self.worst = Some(worst);
         }

@@ -9,6 +9,7 @@ use ggmill::{RawStr, Verdict, Verified, VerifiedTensor};
 
 use crate::console::{Console, counted};
 use crate::files::{open_model, shown};
+use crate::options::number_of_threads;
 use crate::outcome::{Failure, Status};
 use crate::progress::{Bars, with_bars};
 use crate::remote;
@@ -48,9 +49,9 @@ pub(crate) struct Args {
     /// Read the description of an architecture from a TOML file (repeatable)
     #[arg(long, value_name = "FILE")]
     arch_file: Vec<PathBuf>,
-    /// The number of threads [default: one per core]
-    #[arg(short = 'j', long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    threads: usize,
+    /// Number of threads [default: one per core]
+    #[arg(short, long, value_name = "N", value_parser = number_of_threads)]
+    threads: Option<usize>,
     /// List every tensor that is not identical, and long values in full
     #[arg(long)]
     full: bool,
@@ -64,7 +65,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     let model = open_model(&args.file)?;
     let mut builder = ggmill::verify(&model, &args.from)?
         .architectures(&args.arch_file)?
-        .threads(args.threads)
+        .threads(args.threads.unwrap_or(0))
         .open_with(remote::options(&args.from)?);
     if let Some(path) = &args.imatrix {
         builder = builder.imatrix(path)?;

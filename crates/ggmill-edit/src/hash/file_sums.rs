@@ -78,7 +78,8 @@ impl FileSums {
                 is_digest(&digest).then(|| name.map(|name| Line { digest, name })).flatten()
             }));
             announced = line.strip_prefix("SHA256 hash of ").map(|rest| {
-                rest.trim_end().trim_end_matches(':').trim_start_matches("file ").to_owned()
+                let name = rest.trim_end().trim_end_matches(':');
+                name.strip_prefix("file ").unwrap_or(name).to_owned()
             });
             let field = |name: &str| {
                 let rest = line.strip_prefix(name)?.trim_start().strip_prefix(':')?;

@@ -15,6 +15,7 @@
 mod compositions;
 mod expression;
 mod formats;
+mod matching;
 mod naive;
 mod packings;
 mod runs;

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use ggmill_arch::{Architecture, Catalogue};
 use ggmill_convert::{ConvertOptions, own_type};
-use ggmill_core::{FileType, GgmlType, RawStr, keys};
+use ggmill_core::{FileType, GgmlType, RawStr, Shape, keys};
 use ggmill_inspect::diff::{Diff, KeyDiff};
 use ggmill_inspect::{FileKind, Selection};
 use ggmill_pipeline::{
     Checkpoint as _, Difference, Encoding, Expression, GgufCheckpoint, Match, Recipe, RecipeTensor,
-    SourceTensor, ToMatch, match_tensors, matrices,
+    SourceTensor, ToMatch, match_tensors, matrices, usual_error,
 };
 use ggmill_quantize::{Importance, QuantizeOptions, TypePlan, quantize_recipe};
 use ggmill_text::LosslessStr;
@@ -154,19 +154,26 @@ impl<'a> Verify<'a> {
         std::mem::take(&mut self.types).apply(&mut options, &[], &mut self.call)?;
         options.allow_requantize = true;
         options.dry_run = true;
-        let expected = expected_recipe(base, file.tensors(), &mut options)?;
-        let expected = expected.plan(&*source)?.model()?;
+        let mut expected = expected_recipe(base, file.tensors(), &mut options)?;
+        let has_scales = has_nvfp4_scales(file.tensors());
+        if has_scales {
+            self.call.with_report(Stage::Sampling, |options, report| {
+                ggmill_quantize::add_scales(&mut expected, &*source, options, report)
+            })?;
+        }
 
         let by_name: Vec<ByName<'_>> =
             float_types.iter().map(|(_, recipe)| by_name(recipe)).collect();
+        self.refuse_other_importance(options.importance.as_ref(), file.tensors())?;
+        let scaled = has_scales.then(|| self::by_name(&expected));
         let importance = options.importance.as_ref();
         let mut tensors = Vec::with_capacity(file.tensors().len());
         let mut pairs = Vec::new();
         for (number, found) in file.tensors().iter().enumerate() {
-            tensors.push(match candidates(found, &by_name, importance) {
+            tensors.push(match candidates(found, &by_name, importance, scaled.as_ref()) {
                 Ok(candidates) => {
                     pairs.push(ToMatch::new(number, candidates));
-                    VerifiedTensor::of(found, Found::Identical)
+                    VerifiedTensor::of(found, Found::NotCompared("was not compared".to_owned()))
                 }
                 Err(reason) => VerifiedTensor::of(found, Found::NotCompared(reason)),
             });
@@ -174,11 +181,19 @@ impl<'a> Verify<'a> {
         let matched = self.call.with_report(Stage::Reading, |options, report| {
             match_tensors(&pairs, &*source, &file, options, report)
         })?;
-        // Tensors that show which float type was quantized: the first one gives others.
+        // Only quantized tensors show the float type that they were quantized from.
         let mut uses = vec![0usize; float_types.len()];
         for (pair, found) in pairs.iter().zip(matched) {
             match found {
-                Match::Identical(candidate) => uses[candidate % float_types.len()] += 1,
+                Match::Identical(candidate) => {
+                    let tensor = &mut tensors[pair.number];
+                    tensor.found = Found::Identical;
+                    let is_scaled =
+                        scaled.as_ref().is_some_and(|scaled| scaled.contains_key(&*tensor.name));
+                    if !is_scaled && tensor.ggml_type.is_some_and(GgmlType::is_quantized) {
+                        uses[candidate % float_types.len()] += 1;
+                    }
+                }
                 Match::Different(difference) => {
                     let verdict = verdict_of(&file.tensors()[pair.number], &difference);
                     tensors[pair.number].found = Found::Compared(verdict, difference);
@@ -202,6 +217,7 @@ impl<'a> Verify<'a> {
                 .metadata()
                 .iter()
                 .any(|entry| entry.key().as_bytes().starts_with(b"quantize.imatrix."));
+        let expected = expected.plan(&*source)?.model()?;
         Ok(Verified { model: self.model, expected, tensors, float_type, lacks_importance })
     }
 
@@ -266,9 +282,30 @@ impl<'a> Verify<'a> {
         Ok(Opened { source: Box::new(checkpoint), float_types, base })
     }
 
+    /// Fails if an importance matrix has no entry for any quantized tensor of the file.
+    fn refuse_other_importance(
+        &self,
+        importance: Option<&Importance>,
+        tensors: &[SourceTensor],
+    ) -> Result<()> {
+        let Some(importance) = importance else { return Ok(()) };
+        let mut quantized = tensors.iter().filter(|tensor| tensor.ggml_type.is_quantized());
+        let has_entry = |tensor: &SourceTensor| {
+            let columns = matrices(&tensor.shape).saturating_mul(tensor.shape.row_len());
+            let weights = importance.weights(&tensor.name);
+            weights.is_some_and(|weights| weights.len() as u64 == columns)
+        };
+        if quantized.any(has_entry) {
+            return Ok(());
+        }
+        let message = "the importance matrix has no weights for any quantized tensor of the file";
+        Err(self.model.located(Error::misuse(message)))
+    }
+
     /// Fails if the source has another architecture than the file.
     fn refuse_other_architecture(&self, base: &Recipe) -> Result<()> {
-        let of_file = self.model.metadata().str(keys::GENERAL_ARCHITECTURE)?;
+        let of_file = self.model.metadata().str(keys::GENERAL_ARCHITECTURE);
+        let of_file = of_file.map_err(|error| self.model.located(error))?;
         let stated = base.metadata.get(keys::GENERAL_ARCHITECTURE);
         let of_source = stated.as_ref().and_then(ggmill_core::Value::as_str).unwrap_or_default();
         if of_file == of_source {
@@ -340,11 +377,12 @@ fn expected_recipe(
 }
 
 /// Returns the expressions that a tensor of the file may come from: those of each recipe with importance
-/// weights, then without. The error is the reason why there are none.
+/// weights, then without, then that of `scaled`. The error is the reason why there are none.
 fn candidates(
     found: &SourceTensor,
     recipes: &[ByName<'_>],
     importance: Option<&Importance>,
+    scaled: Option<&ByName<'_>>,
 ) -> Result<Vec<Expression>, String> {
     let columns = matrices(&found.shape).saturating_mul(found.shape.row_len());
     let weights = importance
@@ -365,18 +403,44 @@ fn candidates(
     } else {
         Encoding::default()
     });
+    let scaled = scaled
+        .and_then(|scaled| scaled.get(&*found.name))
+        .filter(|tensor| (tensor.ggml_type(), tensor.shape()) == (found.ggml_type, &found.shape));
     for encoding in encodings {
         for recipe in recipes {
+            if scaled.is_some() && !recipe.contains_key(&*found.name) {
+                continue;
+            }
             let tensor = recipe.get(&*found.name).ok_or("the source has no such tensor")?;
-            let reshaped = tensor
-                .expression
-                .reshape(found.shape)
-                .map_err(|_| format!("the source gives it the shape {}", tensor.shape()))?;
+            if !has_same_dimensions(tensor.shape(), &found.shape) {
+                return Err(format!("the source gives it the shape {}", tensor.shape()));
+            }
+            let reshaped =
+                tensor.expression.reshape(found.shape).map_err(|error| error.to_string())?;
             let encoded = reshaped.encode(found.ggml_type, encoding.clone());
             candidates.push(encoded.map_err(|error| error.to_string())?);
         }
     }
+    candidates.extend(scaled.map(|tensor| tensor.expression.clone()));
     Ok(candidates)
+}
+
+/// Returns `true` if two shapes differ only in trailing dimensions of 1, which llama.cpp does not write.
+fn has_same_dimensions(a: &Shape, b: &Shape) -> bool {
+    let rank = |shape: &Shape| {
+        shape.dimensions().iter().rposition(|&dimension| dimension != 1).map_or(0, |last| last + 1)
+    };
+    a.dimensions()[..rank(a)] == b.dimensions()[..rank(b)]
+}
+
+/// Returns `true` if NVFP4 tensors have scales of whole matrices.
+fn has_nvfp4_scales(tensors: &[SourceTensor]) -> bool {
+    let names: BTreeSet<&[u8]> = tensors.iter().map(|tensor| &*tensor.name).collect();
+    tensors.iter().any(|tensor| {
+        let stem = tensor.name.strip_suffix(b".weight");
+        tensor.ggml_type == GgmlType::NVFP4
+            && stem.is_some_and(|stem| names.contains(&*[stem, b".scale"].concat()))
+    })
 }
 
 /// The greatest squared error of a tensor, as a multiple of the expected one. An importance matrix whose
@@ -390,20 +454,19 @@ const MAX_BLOCK_ERROR: f64 = 96.0;
 /// Returns the verdict for a tensor that differs from every candidate. Unrelated weights have a squared error
 /// of twice the signal.
 fn verdict_of(tensor: &SourceTensor, difference: &Difference) -> Verdict {
-    let Some(layout) = tensor.ggml_type.layout().filter(|_| tensor.ggml_type.is_quantized()) else {
+    if !tensor.ggml_type.is_quantized() {
         return Verdict::Different;
-    };
-    // The error that the type has for normally distributed values: values that it represents exactly are no
-    // measure. At least 1.6 %, by which calibrated rounding moves weights to make up for other errors.
-    let noise = (1.0 - 2.0 * layout.bits_per_weight()).exp2().max((-12f64).exp2());
-    let limit = |factor: f64, expected: f64, signal: f64| factor * expected.max(noise * signal);
+    }
     let Difference { signal, error, expected, .. } = *difference;
-    let is_near_everywhere = error
-        <= limit(MAX_ERROR, expected, signal).min(signal.midpoint(expected))
-        && difference.worst.is_none_or(|worst| {
-            worst.error <= limit(MAX_BLOCK_ERROR, worst.expected, worst.signal)
-        });
+    let least = expected.max(usual_error(tensor.ggml_type) * signal);
+    let is_near_everywhere = error <= (MAX_ERROR * least).min(signal.midpoint(expected))
+        && difference.worst.is_none_or(|worst| worst.ratio <= MAX_BLOCK_ERROR);
     if is_near_everywhere { Verdict::Consistent } else { Verdict::Different }
+}
+
+/// Formats a percentage with enough digits for a small one.
+fn percent(value: f64) -> String {
+    if value == 0.0 || value >= 0.01 { format!("{value:.3} %") } else { format!("{value:.1e} %") }
 }
 
 impl VerifiedTensor {
@@ -442,9 +505,9 @@ impl VerifiedTensor {
                 };
                 let relative = |sum: f64| 100.0 * (sum / signal.max(f64::MIN_POSITIVE)).sqrt();
                 format!(
-                    "{different} of {blocks} blocks differ ({rows}); relative error {:.3} %, expected {:.3} %",
-                    relative(error),
-                    relative(expected)
+                    "{different} of {blocks} blocks differ ({rows}); relative error {}, expected {}",
+                    percent(relative(error)),
+                    percent(relative(expected))
                 )
             }
         }
@@ -576,9 +639,11 @@ impl Verified {
     }
 }
 
-/// Returns `true` for a key that describes the file, and does not change what the model computes.
+/// Returns `true` for a key that describes the file, and does not change what the model computes. Programs
+/// take the defaults of sampling from `general.sampling`.
 fn is_descriptive(key: &[u8]) -> bool {
-    let decides = [keys::GENERAL_ARCHITECTURE.as_bytes(), b"general.alignment"];
+    let decides = [keys::GENERAL_ARCHITECTURE, keys::GENERAL_TYPE].map(str::as_bytes);
     let begins = |prefix: &[u8]| key.starts_with(prefix);
-    !decides.contains(&key) && (begins(b"general.") || begins(b"quantize.") || begins(b"split."))
+    let is_general = begins(b"general.") && !begins(b"general.sampling.");
+    !decides.contains(&key) && (is_general || begins(b"quantize.") || begins(b"split."))
 }

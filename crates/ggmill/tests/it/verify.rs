@@ -169,8 +169,87 @@ fn metadata_that_changes_the_model_counts() {
         (found.verdict(), found.metadata().unwrap().metadata().unwrap().len())
     };
     assert_eq!(edited("general.name", "Other"), (Verdict::Identical, 1));
+    assert_eq!(edited("general.sampling.temp", "5.0"), (Verdict::Different, 1));
     assert_eq!(edited("tokenizer.chat_template", "{{ 1 }}"), (Verdict::Different, 1));
     assert_eq!(edited("llama.attention.layer_norm_rms_epsilon", "0.5"), (Verdict::Different, 1));
+}
+
+#[test]
+fn a_changed_shape_is_named() {
+    let place = Place::new();
+    for (converted, name) in [
+        (place.convert("F32"), "blk.0.attn_k.weight"),
+        (place.quantize(&place.path("F32.gguf"), "Q8_0"), "blk.1.attn_v.weight"),
+    ] {
+        // The dimensions 64 x 32 follow the name and their number.
+        let changed = place.changed(&converted, |bytes| {
+            let name = name.as_bytes();
+            let at = bytes.windows(name.len()).position(|window| window == name).unwrap();
+            let at = at + name.len() + 4;
+            assert_eq!(bytes[at..at + 16], [64u64, 32].map(u64::to_le_bytes).concat());
+            bytes[at..at + 16].copy_from_slice(&[32u64, 64].map(u64::to_le_bytes).concat());
+        });
+        let found = verified(&changed, &checkpoint());
+        assert_eq!(names(&found, Verdict::Different), [name]);
+    }
+}
+
+/// A block whose values the type represents exactly has a great multiple of its expected error after any
+/// change. It must not hide blocks of zeros.
+#[test]
+fn a_decoy_does_not_hide_destroyed_blocks() {
+    let place = Place::new();
+    let converted = place.convert("F32");
+    let name = "blk.0.attn_q.weight";
+    // The first block of the source has one value; the others are as they were.
+    let range = range_of(&converted, name);
+    let source = place.path("source.gguf");
+    std::fs::copy(
+        place.changed(&converted, |bytes| {
+            bytes[range.start..range.start + 4].copy_from_slice(&4f32.to_le_bytes());
+            bytes[range.start + 4..range.start + 128].fill(0);
+        }),
+        &source,
+    )
+    .unwrap();
+    let quantized = place.quantize(&source, "Q8_0");
+    let range = range_of(&quantized, name);
+    let changed = place.changed(&quantized, |bytes| {
+        bytes[range.start] ^= 1;
+        bytes[range.start + 34 * 9..range.start + 34 * 10].fill(0);
+    });
+    let found = verified(&changed, &source);
+    assert_eq!(names(&found, Verdict::Different), [name]);
+}
+
+#[test]
+fn values_that_f16_does_not_hold_have_a_verdict() {
+    let place = Place::new();
+    let converted = place.convert("F32");
+    let range = range_of(&converted, "blk.0.attn_q.weight");
+    let source = place.path("source.gguf");
+    let large = place.changed(&converted, |bytes| {
+        bytes[range.start..range.start + 4].copy_from_slice(&1e5f32.to_le_bytes());
+    });
+    std::fs::copy(large, &source).unwrap();
+    let quantized = place.quantize(&source, "Q8_0");
+    assert_eq!(verified(&quantized, &source).verdict(), Verdict::Identical);
+    let range = range_of(&quantized, "blk.0.attn_q.weight");
+    let changed = place.changed(&quantized, |bytes| bytes[range.start + 40] ^= 0x7f);
+    assert_ne!(verified(&changed, &source).verdict(), Verdict::Identical);
+}
+
+#[test]
+fn the_matrix_of_another_model_is_refused() {
+    let place = Place::new();
+    let quantized = place.quantize(&place.convert("F16"), "Q8_0");
+    let matrix = ggmill_testdata::models::models();
+    let matrix = matrix.iter().find(|model| model.name == "mamba").unwrap().imatrix();
+    let path = place.path("imatrix.gguf");
+    std::fs::write(&path, matrix).unwrap();
+    let builder = verify(&Model::open(&quantized).unwrap(), checkpoint()).unwrap();
+    let error = builder.imatrix(&path).unwrap().run().unwrap_err();
+    assert!(error.to_string().contains("no weights for any quantized tensor"), "{error}");
 }
 
 #[test]

@@ -11,13 +11,13 @@ use ggmill_quantize::{Goal, Target};
 
 use self::options::MeasureArgs;
 pub(crate) use self::options::{CalibrateArgs, TypeArgs, with_types};
-use self::positionals::{Positionals, number_of_threads, similar_types};
+use self::positionals::{Positionals, similar_types};
 use self::report::{Report, compare};
 use crate::console::Console;
 use crate::files::{check_output, check_shard_prefix, open_model};
 use crate::hints::token_ids;
 use crate::model_output::{print_planned, print_written};
-use crate::options::{ShardLimitArgs, byte_size};
+use crate::options::{ShardLimitArgs, byte_size, number_of_threads};
 use crate::outcome::{Failure, Status};
 use crate::progress::Bars;
 

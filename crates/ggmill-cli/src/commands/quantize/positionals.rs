@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use ggmill_core::RawStr;
 use ggmill_quantize::{NearTargets, Target};
 
+use crate::options::number_of_threads;
 use crate::outcome::Failure;
 use crate::remote;
 
@@ -77,16 +78,6 @@ impl Positionals {
             threads,
         })
     }
-}
-
-/// Parses a number of threads; 0 is one per core. The number is limited, because each thread allocates
-/// memory for its chunks.
-pub(super) fn number_of_threads(text: &str) -> Result<usize, String> {
-    const MAX_THREADS: usize = 512;
-    text.parse()
-        .ok()
-        .filter(|&number| number <= MAX_THREADS)
-        .ok_or_else(|| format!("expected a number up to {MAX_THREADS}"))
 }
 
 fn no_type(word: &Path) -> Failure {
