@@ -44,8 +44,8 @@ impl MixtureTraits {
         self.large.as_ref().is_some_and(has_shape)
     }
 
-    /// Returns `true` if llama.cpp multiplies the products with the matrix `tensor` by a scale, which is a
-    /// tensor of its own. Elsewhere it ignores or refuses such a tensor.
+    /// Returns `true` if llama.cpp multiplies the products with the matrix `tensor` by a separate
+    /// tensor, the scale of the matrix. Elsewhere it ignores or refuses such a tensor.
     pub fn applies_scale(&self, tensor: &str) -> bool {
         let Some(name) = tensor.strip_suffix(".weight") else { return false };
         let name = block_of(name).map_or(name, |(_, rest)| rest);

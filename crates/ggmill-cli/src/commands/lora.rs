@@ -46,6 +46,7 @@ Example:
 }
 
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 struct Convert {
     /// The adapter: a directory with adapter_config.json and its weights
     src: PathBuf,
@@ -90,6 +91,7 @@ struct Convert {
 }
 
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags as they are typed")]
 struct Merge {
     /// The model: a file, or any shard of a split model
     #[arg(required_unless_present = "model")]
