@@ -271,11 +271,10 @@ fn arithmetic_overflow_is_refused() {
         })
         .err()
     };
-    use ErrorKind::{NonFinite, Range};
     for (number, file_type, kind, words) in [
-        (3e38, FileType::F32, NonFinite, "is inf, expected a finite number"),
-        (3e38, FileType::BF16, NonFinite, "is inf, expected a finite number"),
-        (40_000.0, FileType::F16, Range, "is 8e4, which is too large for F16"),
+        (3e38, FileType::F32, ErrorKind::NonFinite, "is inf, expected a finite number"),
+        (3e38, FileType::BF16, ErrorKind::NonFinite, "is inf, expected a finite number"),
+        (40_000.0, FileType::F16, ErrorKind::Range, "is 8e4, which is too large for F16"),
     ] {
         let error = failure(number, file_type).unwrap();
         assert_eq!(error.kind(), kind, "{error}");

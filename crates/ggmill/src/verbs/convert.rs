@@ -481,6 +481,27 @@ impl<'a> Convert<'a> {
         options
     }
 
+    /// Returns the float type of the conversion, and the type to quantize it to, if any.
+    fn file_type(
+        &self,
+        checkpoint: &CheckpointDirectory,
+        auto: &AutoType,
+    ) -> (FileType, Option<Target>) {
+        match self.to {
+            ConvertType::Quantized(target)
+                if self.type_plan.as_ref().is_some_and(TypePlan::is_complete) =>
+            {
+                (own_type(checkpoint), Some(target))
+            }
+            _ if self.goal.is_some() || self.type_plan.is_some() => {
+                (own_type(checkpoint), Some(Target::copy()))
+            }
+            ConvertType::Auto => (auto.file_type, None),
+            ConvertType::Plain(file_type) => (file_type, None),
+            ConvertType::Quantized(target) => (own_type(checkpoint), Some(target)),
+        }
+    }
+
     fn plan_checkpoint(mut self, out: &Path) -> Result<ConvertPlan<'a>> {
         let checkpoint = open_checkpoint(&self.path, self.vocab_only, &self.open)?;
         let catalogue = self.catalogue();
@@ -493,19 +514,7 @@ impl<'a> Convert<'a> {
             found.map_err(|error| unknown_class(error, self.mmproj, &catalogue, &checkpoint))?;
         let drafted_for = open_target(&self.path, self.target.as_deref(), architecture)?;
         let auto = AutoType::of(&checkpoint);
-        let (file_type, target) = match self.to {
-            ConvertType::Quantized(target)
-                if self.type_plan.as_ref().is_some_and(TypePlan::is_complete) =>
-            {
-                (own_type(&checkpoint), Some(target))
-            }
-            _ if self.goal.is_some() || self.type_plan.is_some() => {
-                (own_type(&checkpoint), Some(Target::copy()))
-            }
-            ConvertType::Auto => (auto.file_type, None),
-            ConvertType::Plain(file_type) => (file_type, None),
-            ConvertType::Quantized(target) => (own_type(&checkpoint), Some(target)),
-        };
+        let (file_type, target) = self.file_type(&checkpoint, &auto);
         if target.is_none() && (self.types.is_given() || self.rounding.is_some()) {
             let message = format_args!(
                 "options for quantization were given, but they have no effect on {file_type}"
