@@ -17,7 +17,7 @@ const WINDOW: usize = 32;
 
 /// Returns the squared error that a type has for normally distributed values, relative to the squared values.
 /// At least 2⁻¹² (1.6 % of the values), by which calibrated rounding moves weights to make up for other errors.
-/// Values that the type represents exactly are no measure for another encoding.
+/// Values that the type represents exactly are not a measure for another encoding.
 pub fn usual_error(ggml_type: GgmlType) -> f64 {
     let bits = ggml_type.layout().map_or(32.0, BlockLayout::bits_per_weight);
     (1.0 - 2.0 * bits).exp2().max((-12f64).exp2())
