@@ -176,8 +176,8 @@ fn saved_tokenizers_give_the_ids_of_the_library() {
     assert_eq!(ids(&llama, " little girl"), [1, 410, 376, 298, 315, 421]);
     let is_named = |note: &String| note.contains("a space prefix that depends on the text");
     assert!(llama.notes.iter().any(is_named), "{:?}", llama.notes);
-    let text = "Once upon a time, there was a lily_tok.";
-    assert_eq!(ids(&llama, text), [1, 403, 407, 261, 378, 432, 383, 286, 261, 410, 514, 426]);
+    let text = "Once upon a time, there was a lily_tok";
+    assert_eq!(ids(&llama, text), [1, 403, 407, 261, 378, 432, 383, 286, 261, 410, 514]);
     let gemma = converted(&saved("gemma-2"), false).unwrap();
     let text = "Once upon a time, there was a little girl";
     let expected = [1, 441, 416, 331, 407, 261, 378, 432, 383, 286, 261, 376, 298, 315, 421];
