@@ -514,11 +514,11 @@ def _types(
     tensor_types: Mapping[str, str] | None,
     prune_layers: Iterable[int] = (),
 ) -> _native.Types:
-    is_text = isinstance(calibrate, str)
+    text, tokens = (calibrate, None) if isinstance(calibrate, str) else (None, calibrate)
     return {
         "imatrix": None if imatrix is None else path_text(imatrix),
-        "calibrate_text": calibrate if is_text else None,
-        "calibrate_tokens": None if calibrate is None or is_text else list(calibrate),
+        "calibrate_text": text,
+        "calibrate_tokens": None if tokens is None else list(tokens),
         "calibrate_context": calibrate_context,
         "calibrate_memory": calibrate_memory,
         "pure": pure,
