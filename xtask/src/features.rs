@@ -23,6 +23,7 @@ pub(crate) fn run() -> Done {
                 .args(features),
         )
     };
+    check(&[])?;
     for feature in features()? {
         check(&["--features", &feature])?;
     }

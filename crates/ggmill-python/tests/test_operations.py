@@ -324,7 +324,7 @@ def test_verify(llama: Path, real: Path, tmp_path: Path) -> None:
         assert found and found.verdict == "identical" and found.tensors == []
     data = bytearray(quantized.read_bytes())
     with ggmill.open(quantized) as model:
-        data[model.tensors["blk.1.attn_q.weight"].offset + 4] ^= 1
+        data[model.tensors["blk.1.attn_q.weight"].offset + 8] ^= 1  # The first code of a block.
     quantized.write_bytes(data)
     found = ggmill.verify(quantized, llama)
     assert not found and found.verdict == "consistent"

@@ -29,6 +29,7 @@ mod list;
 mod lora;
 #[cfg(feature = "files")]
 mod measure;
+#[cfg(feature = "files")]
 mod measuring;
 #[cfg(feature = "files")]
 mod quantize;
