@@ -197,3 +197,19 @@ fn a_dry_run_says_that_the_text_is_not_read() {
     assert_eq!(found.code, 0, "{}", found.stderr);
     assert!(found.stderr.contains("not read in a dry run"), "{}", found.stderr);
 }
+
+#[test]
+fn auto_is_the_built_in_text() {
+    let directory = directory();
+    let text = include_str!("../../../ggmill/data/calibration.txt");
+    std::fs::write(directory.path().join("copy.txt"), text).unwrap();
+    std::fs::write(directory.path().join("auto"), "Once upon a time".repeat(100)).unwrap();
+    let [auto, copy, file] = ["auto", "copy.txt", "./auto"].map(|name| {
+        let chunks = ["--calibrate", name, "--calibrate-ctx", "32", "--calibrate-chunks", "4"];
+        let found = quantize(&directory, "out.gguf", &chunks);
+        assert_eq!(found.code, 0, "{}", found.stderr);
+        std::fs::read(directory.path().join("out.gguf")).unwrap()
+    });
+    assert!(auto == copy);
+    assert!(auto != file);
+}

@@ -439,8 +439,9 @@ def _quantize(
         target_bpw: Choose the tensor types with the lowest quantization error for at most this many
             bits per weight.
         imatrix: The path of an importance matrix written by ``llama-imatrix``.
-        calibrate: A text, or its token IDs. Matrices are rounded by what they compute on it, instead
-            of weight by weight, which loses less at the same types and size.
+        calibrate: A text, or its token IDs; ``"auto"`` is a built-in text. Matrices are rounded by
+            what they compute on it, instead of weight by weight, which loses less at the same types
+            and size.
         calibrate_context: The number of tokens per chunk of the text.
         calibrate_memory: The memory for the calibration, in bytes.
         pure: Give every tensor the same type instead of a mixture.

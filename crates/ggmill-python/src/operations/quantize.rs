@@ -50,7 +50,10 @@ impl Types {
 
     /// Returns the text for calibrated rounding.
     fn calibration(&self) -> Option<RunText> {
-        let text = self.calibrate_text.as_ref().map(RunText::text);
+        let text = self.calibrate_text.as_ref().map(|text| match text.as_str() {
+            "auto" => RunText::built_in(),
+            text => RunText::text(text),
+        });
         let text = text.or_else(|| self.calibrate_tokens.clone().map(RunText::tokens))?;
         Some(text.context(self.calibrate_context))
     }

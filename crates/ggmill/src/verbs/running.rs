@@ -21,6 +21,9 @@ use crate::{Error, Hint, Model, Note, OpenOptions, Result, read_bytes, read_text
 /// The maximum size of a text, or of a list of tokens, in bytes.
 const MAX_TEXT: u64 = 1 << 30;
 
+/// The text of [`RunText::built_in`]. Its sources are in `data/README.md`.
+const BUILT_IN: &str = include_str!("../../data/calibration.txt");
+
 /// A text to run a model over, or its token IDs, divided into chunks.
 #[derive(Clone, Debug)]
 pub struct RunText {
@@ -34,7 +37,7 @@ pub struct RunText {
 enum TextSource {
     File(PathBuf),
     TokenFile(PathBuf),
-    Text(String),
+    Text(Cow<'static, str>),
     Tokens(Vec<u32>),
 }
 
@@ -56,7 +59,13 @@ impl RunText {
 
     /// Returns a text in memory, which is tokenized with the vocabulary of the model.
     pub fn text(text: impl Into<String>) -> Self {
-        Self::new(TextSource::Text(text.into()))
+        Self::new(TextSource::Text(Cow::Owned(text.into())))
+    }
+
+    /// Returns a text to calibrate with: about 64 chunks of 512 tokens of novels, documentation, law and
+    /// code, most of it in English.
+    pub fn built_in() -> Self {
+        Self::new(TextSource::Text(Cow::Borrowed(BUILT_IN)))
     }
 
     /// Returns token IDs in memory.

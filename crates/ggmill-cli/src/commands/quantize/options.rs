@@ -160,7 +160,8 @@ fn is_model(path: &Path) -> bool {
 pub(crate) struct CalibrateArgs {
     /// Round matrices by what they compute on this text instead of weight by weight: less is lost at the
     /// same types and size. The last eighth of the text is held out: it decides whether a matrix is better
-    /// weight by weight, and tests the result. Not read with --dry-run; - is standard input
+    /// weight by weight, and tests the result. `auto` is a built-in text (./auto is a file); - is standard
+    /// input. Not read with --dry-run
     #[arg(long, value_name = "TEXT", group = "calibration", help_heading = "Calibrated rounding")]
     calibrate: Option<PathBuf>,
     /// Token IDs to calibrate with instead of a text, as a JSON array; - is standard input
@@ -192,7 +193,10 @@ impl CalibrateArgs {
 
     /// Returns the text to calibrate with, and the limit of memory.
     pub(crate) fn text(&self) -> Option<(RunText, u64)> {
-        let text = self.calibrate.as_ref().map(RunText::file);
+        let text = self.calibrate.as_ref().map(|path| match path.as_os_str() {
+            name if name == "auto" => RunText::built_in(),
+            _ => RunText::file(path),
+        });
         let text = text.or_else(|| self.calibrate_tokens.as_ref().map(RunText::token_file))?;
         let text = text.context(self.calibrate_ctx).chunks(self.calibrate_chunks);
         Some((text, self.calibrate_memory))
