@@ -150,6 +150,13 @@ fn hints(verified: &Verified, args: &Args) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if verified.is_from_quantized() {
+        hints.push(format!(
+            "{} is quantized where {} is not: --from takes the model before quantization",
+            shown(&args.from),
+            shown(&args.file)
+        ));
+    }
     let consistent = verified.tensors().iter();
     let consistent = consistent.filter(|tensor| tensor.verdict() == Verdict::Consistent).count();
     if consistent > 0 && verified.verdict() == Verdict::Consistent && !args.allow_consistent {

@@ -55,6 +55,17 @@ fn a_verdict_is_printed_and_is_the_exit_code() {
 }
 
 #[test]
+fn exchanged_files_are_noted() {
+    let directory = directory();
+    quantized(&directory, &["f16.gguf", "q.gguf", "Q4_0"]);
+    let found = ggmill(directory.path(), &["verify", "f16.gguf", "--from", "q.gguf"]);
+    assert_eq!(found.code, 1);
+    let note = "note: q.gguf is quantized where f16.gguf is not: --from takes the model before";
+    assert!(found.stderr.contains(note), "{}", found.stderr);
+    assert!(!verify(&directory, "q.gguf", &[]).stderr.contains("--from takes"));
+}
+
+#[test]
 fn a_source_that_cannot_be_read_is_an_error() {
     let directory = directory();
     for (source, message) in [

@@ -117,6 +117,7 @@ pub struct Verified {
     tensors: Vec<VerifiedTensor>,
     float_type: Option<FileType>,
     lacks_importance: bool,
+    is_from_quantized: bool,
 }
 
 impl<'a> Verify<'a> {
@@ -217,8 +218,20 @@ impl<'a> Verify<'a> {
                 .metadata()
                 .iter()
                 .any(|entry| entry.key().as_bytes().starts_with(b"quantize.imatrix."));
+        let is_from_quantized = tensors.iter().any(|tensor| {
+            tensor.verdict() == Verdict::Different
+                && tensor.ggml_type.is_some_and(|ggml_type| !ggml_type.is_quantized())
+                && by_name[0].get(&*tensor.name).is_some_and(|of| of.ggml_type().is_quantized())
+        });
         let expected = expected.plan(&*source)?.model()?;
-        Ok(Verified { model: self.model, expected, tensors, float_type, lacks_importance })
+        Ok(Verified {
+            model: self.model,
+            expected,
+            tensors,
+            float_type,
+            lacks_importance,
+            is_from_quantized,
+        })
     }
 
     /// Opens the source. `tensors` are those of the file.
@@ -556,6 +569,12 @@ impl Verified {
     /// Returns `true` if the file was quantized with an importance matrix, and none was given.
     pub fn lacks_importance(&self) -> bool {
         self.lacks_importance
+    }
+
+    /// Returns `true` if a tensor is quantized in the source and not in the file, and differs: the file
+    /// and its source may be exchanged.
+    pub fn is_from_quantized(&self) -> bool {
+        self.is_from_quantized
     }
 
     /// Returns the differences of the metadata: A is what the source gives, B is the file.
