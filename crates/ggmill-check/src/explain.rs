@@ -173,7 +173,7 @@ fn checked_when(group: Group) -> Option<&'static str> {
         Group::Rendering => {
             "Rules in this group render chat templates with test conversations. They are off by default; \
              to check them, use `--profile run`, `--select rendering` or `--select all`, or run \
-             `ggmill template lint`."
+             `ggmill template lint`. `--profile threat` checks those about hidden instructions."
         }
         Group::Segmentation => {
             "Rules in this group test a vocabulary by running its tokenizer. They are off by default; to \

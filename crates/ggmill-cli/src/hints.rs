@@ -25,7 +25,7 @@ pub(crate) fn hint(hint: &Hint) -> Option<String> {
 }
 
 #[expect(clippy::too_many_lines, reason = "one sentence for each hint")]
-fn text(hint: &Hint) -> String {
+pub(crate) fn text(hint: &Hint) -> String {
     let text = match hint {
         Hint::Overwrite => "--force replaces it",
         Hint::CreateDirectory(path) => {
@@ -133,7 +133,7 @@ fn text(hint: &Hint) -> String {
              its tensors, `ggmill edit` its metadata, and `ggmill repack` its alignment, byte order \
              or format version"
         }
-        Hint::OnlyMixtures => "they apply to mixtures, such as --type Q4_K_M",
+        Hint::OnlyMixtures => "they apply to quantized types and mixtures, such as --type Q4_K_M",
         Hint::KeepsTypes => {
             "without --type, the tensors keep their types; `ggmill quantize` can change them \
              afterwards"

@@ -393,7 +393,7 @@ impl fmt::Display for Hint {
             Self::AlreadyGguf => {
                 "convert it to a checkpoint, quantize it or edit it: it needs no conversion"
             }
-            Self::OnlyMixtures => "they apply to mixtures, such as Q4_K_M",
+            Self::OnlyMixtures => "they apply to quantized types and mixtures, such as Q4_K_M",
             Self::KeepsTypes => "quantize the result to change the types of its tensors",
             Self::SkipCheck => "switch the check off to write the file anyway",
             Self::RecordedLogits => {

@@ -96,6 +96,8 @@ pub enum Note {
         /// The number of columns of the widest matrix.
         columns: u64,
     },
+    /// Tensors that are rounded on a text do not use the importance matrix, which was given too.
+    ImportanceForOthers,
     /// Tensors were rounded by what they compute on a text.
     Rounding {
         /// The number of these tensors.
@@ -328,6 +330,9 @@ impl fmt::Display for Note {
                 "the text has {tokens} tokens to calibrate with, fewer than the {columns} columns of the widest \
                  matrix: a longer text gives a better result"
             ),
+            Self::ImportanceForOthers => f.write_str(
+                "the importance matrix is used only for tensors that are not rounded on the text",
+            ),
             Self::Rounding { tensors, error, plain, others } => {
                 write!(
                     f,
@@ -336,12 +341,16 @@ impl fmt::Display for Note {
                     error * 100.0
                 )?;
                 if *plain > 0 {
-                    write!(f, " (kept for {plain} of their matrices, where it is smaller)")?;
+                    write!(
+                        f,
+                        "; {plain} of their matrices are rounded weight by weight nevertheless, because that has \
+                         the smaller error"
+                    )?;
                 }
                 if others.is_empty() {
                     return Ok(());
                 }
-                write!(f, "; {} quantized tensors are rounded weight by weight: ", others.len())?;
+                write!(f, "; {} other tensors are rounded weight by weight: ", others.len())?;
                 write_names(f, others)
             }
             Self::Tested { divergence: (mean, error), predicted, same_top, positions } => {

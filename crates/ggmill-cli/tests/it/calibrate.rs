@@ -148,8 +148,14 @@ fn bad_requests_are_refused() {
                 "--calibrate-memory",
                 "1K",
             ],
-            "of memory, but",
+            "hint: --calibrate-memory SIZE allows more, --calibrate-chunks N needs less",
         ),
+        (
+            &["--calibrate-tokens", "ids.json", "--calibrate-ctx", "100"],
+            "hint: --calibrate-ctx N takes smaller chunks, of at most half the tokens of the text: \
+             --calibrate-ctx 64",
+        ),
+        (&["--calibrate", "auto", "--calibrate-chunks", "1"], "1 is not in 2.."),
         (&["--calibrate", "none.txt"], "none.txt"),
         (&["--calibrate-ctx", "32"], "required"),
         (
@@ -196,6 +202,21 @@ fn a_dry_run_says_that_the_text_is_not_read() {
     let found = outcome(convert.args(["--type", "Q4_0", "--calibrate", "none.txt"]));
     assert_eq!(found.code, 0, "{}", found.stderr);
     assert!(found.stderr.contains("not read in a dry run"), "{}", found.stderr);
+}
+
+#[test]
+fn an_importance_matrix_is_not_used_for_rounded_tensors() {
+    let directory = directory();
+    let make =
+        ["imatrix", "make", "base.gguf", "--tokens", "ids.json", "--ctx", "32", "-o", "im.gguf"];
+    assert_eq!(ggmill(directory.path(), &make).code, 0);
+    let calibrated = ["--calibrate-tokens", "ids.json", "--calibrate-ctx", "32"];
+    let note = "the importance matrix is used only for tensors that are not rounded on the text";
+    let found =
+        quantize(&directory, "out.gguf", &[&calibrated[..], &["--imatrix", "im.gguf"]].concat());
+    assert!(found.stderr.contains(note), "{}", found.stderr);
+    let found = quantize(&directory, "out.gguf", &calibrated);
+    assert!(!found.stderr.contains(note), "{}", found.stderr);
 }
 
 #[test]

@@ -107,12 +107,15 @@ pub(super) fn round(
     let program = program_with_note(model, &test.catalogue, None, call)?;
     let mut planned = HashMap::new();
     let mut others = Vec::new();
+    let mut has_importance = false;
     for tensor in recipes.iter().flat_map(|recipe| &recipe.tensors) {
         let (ggml_type, shape) = (tensor.ggml_type(), *tensor.shape());
         let name = String::from_utf8_lossy(&tensor.name).into_owned();
-        if tensor.expression.encoding().is_none() || !ggml_type.is_quantized() {
+        let Some(encoding) = tensor.expression.encoding().filter(|_| ggml_type.is_quantized())
+        else {
             continue;
-        }
+        };
+        has_importance |= encoding.importance.is_some();
         if Rounding::supports(ggml_type) {
             planned.insert(name, Planned { ggml_type, shape });
         } else {
@@ -122,6 +125,9 @@ pub(super) fn round(
     if planned.is_empty() {
         let message = "no tensor of the result has a type that can be rounded on a text";
         return Err(Error::misuse(message));
+    }
+    if has_importance {
+        call.note(Note::ImportanceForOthers);
     }
     let columns = planned.values().map(|planned| planned.shape.row_len()).max().unwrap_or(0);
     let tokens = (calibrated.fitted * calibrated.chunks.context()) as u64;

@@ -15,7 +15,7 @@ use self::positionals::{Positionals, similar_types};
 use self::report::{Report, compare};
 use crate::console::Console;
 use crate::files::{check_output, check_shard_prefix, open_model};
-use crate::hints::token_ids;
+use crate::hints::{text, token_ids};
 use crate::model_output::{print_planned, print_written};
 use crate::options::{ShardLimitArgs, byte_size, number_of_threads};
 use crate::outcome::{Failure, Status};
@@ -197,15 +197,20 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
     Ok(status)
 }
 
-/// Converts an error. The hint about token IDs names this option.
+/// Converts an error about a text. The hint names the options for this text, of which `option` is the
+/// one for token IDs.
 pub(crate) fn naming_tokens(error: ggmill::Error, option: &str) -> Failure {
-    match error.hint() {
-        Some(Hint::TokenIds(first)) => {
-            let hint = token_ids(first.as_deref(), option);
-            Failure::new(&error).with_hint(Some(hint))
+    let is_calibration = option == CalibrateArgs::TOKENS;
+    let hint = match error.hint() {
+        Some(Hint::TokenIds(first)) => token_ids(first.as_deref(), option),
+        Some(Hint::MoreMemory) if is_calibration => {
+            "--calibrate-memory SIZE allows more, --calibrate-chunks N needs less".to_owned()
         }
-        _ => error.into(),
-    }
+        Some(hint @ (Hint::SmallerChunks(_) | Hint::LargerChunks)) => text(hint),
+        _ => return error.into(),
+    };
+    let hint = if is_calibration { hint.replace("--ctx", "--calibrate-ctx") } else { hint };
+    Failure::new(&error).with_hint(Some(hint))
 }
 
 /// Returns the quantization of a model with the options of the arguments.

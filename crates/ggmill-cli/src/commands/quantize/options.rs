@@ -170,9 +170,9 @@ pub(crate) struct CalibrateArgs {
     /// Number of tokens per chunk of the text
     #[arg(long, value_name = "N", default_value_t = Chunks::CONTEXT, requires = "calibration", help_heading = "Calibrated rounding")]
     calibrate_ctx: usize,
-    /// Use at most this number of chunks
-    #[arg(long, value_name = "N", requires = "calibration", help_heading = "Calibrated rounding")]
-    calibrate_chunks: Option<usize>,
+    /// Use at most this number of chunks, at least 2
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..), requires = "calibration", help_heading = "Calibrated rounding")]
+    calibrate_chunks: Option<u32>,
     /// Memory for intermediate results; all chunks are run at once, in the model and in a rounded copy
     #[arg(long, value_name = "SIZE", value_parser = byte_size, default_value = "4GiB", requires = "calibration", help_heading = "Calibrated rounding")]
     calibrate_memory: u64,
@@ -198,7 +198,9 @@ impl CalibrateArgs {
             _ => RunText::file(path),
         });
         let text = text.or_else(|| self.calibrate_tokens.as_ref().map(RunText::token_file))?;
-        let text = text.context(self.calibrate_ctx).chunks(self.calibrate_chunks);
+        let text = text
+            .context(self.calibrate_ctx)
+            .chunks(self.calibrate_chunks.map(|chunks| chunks as usize));
         Some((text, self.calibrate_memory))
     }
 }
