@@ -124,6 +124,8 @@ pub enum Note {
     },
     /// These tensors were not compared, because they are not made from a single tensor.
     NotCompared(Vec<String>),
+    /// A description of the user does not read these members of `config.json`, with their values.
+    UnreadMembers(Vec<String>),
     /// The chat template of a file cannot be read, so it is not compared with those of the other files of
     /// its directory; the text has the name of the file and the reason.
     TemplateNotCompared(String),
@@ -364,6 +366,11 @@ impl fmt::Display for Note {
                     same_top * 100.0
                 )
             }
+            Self::UnreadMembers(members) => write!(
+                f,
+                "the description does not read these members of config.json: {}",
+                members.join(", ")
+            ),
             Self::NotCompared(names) => {
                 f.write_str("not in the report, because they are not made from a single tensor: ")?;
                 write_names(f, names)

@@ -57,7 +57,7 @@ fn a_checkpoint_of_an_unknown_class_is_converted_with_a_drafted_description() {
     let config = directory.path().join("model/config.json");
     let text = std::fs::read_to_string(&config).unwrap();
     let with_member = text.replacen('{', "{ \"mtp_depth\": 2,", 1);
-    let directory = directory.with("mine.toml", &draft).with("more.json", with_member);
+    let directory = directory.with("mine.toml", &draft).with("more.json", with_member.clone());
     let args = ["architectures", "check", "mine.toml", "--config", "more.json"];
     let checked = fine(&directory, &args).stdout;
     let (_, unread) = checked
@@ -83,6 +83,11 @@ fn a_checkpoint_of_an_unknown_class_is_converted_with_a_drafted_description() {
     fine(&directory, &["convert", "known", "-o", "known.gguf", "--name", "Model"]);
     let same = ggmill(directory.path(), &["diff", "new.gguf", "known.gguf", "--data"]);
     assert!(!same.stdout.contains("blk.") && !same.stdout.contains("llama."), "{}", same.stdout);
+    std::fs::write(directory.path().join("model/config.json"), with_member).unwrap();
+    let args = ["convert", "model", "-o", "more.gguf", "--arch-file", "mine.toml"];
+    let noted = fine(&directory, &args).stderr;
+    let note = "note: the description does not read these members of config.json: ";
+    assert!(noted.contains(note) && noted.contains(", mtp_depth = 2"), "{noted}");
 }
 
 /// Copies `model` to `known`, with its class restored.

@@ -512,6 +512,12 @@ impl<'a> Convert<'a> {
         };
         let architecture =
             found.map_err(|error| unknown_class(error, self.mmproj, &catalogue, &checkpoint))?;
+        if self.architectures.iter().any(|own| own.name() == architecture.name()) {
+            let unread = architecture.unread_members(checkpoint.config());
+            if !unread.is_empty() {
+                self.call.note(Note::UnreadMembers(unread));
+            }
+        }
         let drafted_for = open_target(&self.path, self.target.as_deref(), architecture)?;
         let auto = AutoType::of(&checkpoint);
         let (file_type, target) = self.file_type(&checkpoint, &auto);
