@@ -316,6 +316,15 @@ def test_vet(llama: Path, tmp_path: Path) -> None:
         ggmill.vet(tmp_path / "absent.gguf")
 
 
+def test_calibration_has_a_built_in_text(llama: Path, tmp_path: Path) -> None:
+    output = tmp_path / "calibrated.gguf"
+    # The word itself is too short a text.
+    with pytest.raises(ggmill.Error, match="of memory"):
+        ggmill.quantize(llama, output, "Q4_0", calibrate="auto", calibrate_memory=1000)
+    with pytest.raises(ggmill.Error, match="two chunks"):
+        ggmill.quantize(llama, output, "Q4_0", calibrate="automatic", calibrate_memory=1000)
+
+
 def test_verify(llama: Path, real: Path, tmp_path: Path) -> None:
     quantized = tmp_path / "q.gguf"
     ggmill.quantize(llama, quantized, "Q5_1")

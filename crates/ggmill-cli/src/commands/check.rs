@@ -47,8 +47,8 @@ changes.
 
 --profile threat applies the rules that recognize files able to trigger a published flaw of a program, and \
 renders chat templates to find hidden instructions; `ggmill explain RULE` lists the advisories. A \
-file with a finding, also a warning, is not safe, and the exit code is 1. With --quiet, or with --format verdict, the result is one JSON object: \
-whether the files are safe, and the reasons why not.
+file with a finding, also a warning, is not safe, and the exit code is 1. With --quiet, or with --format verdict, the \
+result is one JSON object: whether the files are safe, and the reasons why not.
 
 Exit codes: 0 no errors, 1 errors found (a truncated GGUF file has some), 2 the command failed, \
 for example because a file is empty or not GGUF. With --diff: 0 no changes, 1 changes.")]

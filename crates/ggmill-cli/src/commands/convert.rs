@@ -10,7 +10,7 @@ use ggmill_convert::LegacyOptions;
 use ggmill_core::{FileType, GgmlType, RawStr};
 use ggmill_pipeline::ShardLimit;
 
-use crate::commands::quantize::{CalibrateArgs, TypeArgs, naming_tokens, target, with_types};
+use crate::commands::quantize::{CalibrateArgs, TypeArgs, naming_options, target, with_types};
 use crate::console::{Console, counted};
 use crate::files::{open_model, refuse_input, refuse_stream, shown};
 use crate::library;
@@ -298,7 +298,7 @@ pub(crate) fn run_builder(
     if let Some(output) = output {
         refuse_stream(output)?;
     }
-    let refused = |error| naming_tokens(error, CalibrateArgs::TOKENS);
+    let refused = |error| naming_options(error, CalibrateArgs::TOKENS);
     let planned = builder.plan(output.unwrap_or(Path::new(""))).map_err(refused)?;
     bars.clear();
     let has_vocabulary = planned.has_vocabulary();

@@ -15,7 +15,7 @@ use self::positionals::{Positionals, similar_types};
 use self::report::{Report, compare};
 use crate::console::Console;
 use crate::files::{check_output, check_shard_prefix, open_model};
-use crate::hints::{text, token_ids};
+use crate::hints::{self, token_ids};
 use crate::model_output::{print_planned, print_written};
 use crate::options::{ShardLimitArgs, byte_size, number_of_threads};
 use crate::outcome::{Failure, Status};
@@ -177,7 +177,7 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
         .as_deref()
         .map(|path| Report::new(path, args, &input, &output, builder.inputs()))
         .transpose()?;
-    let refused = |error| naming_tokens(error, args.measuring.token_option());
+    let refused = |error| naming_options(error, args.measuring.token_option());
     let planned = builder.plan(&output).map_err(refused)?;
     bars.clear();
     if args.dry_run {
@@ -199,14 +199,16 @@ pub(crate) fn run(args: &Args, console: Console) -> Result<Status, Failure> {
 
 /// Converts an error about a text. The hint names the options for this text, of which `option` is the
 /// one for token IDs.
-pub(crate) fn naming_tokens(error: ggmill::Error, option: &str) -> Failure {
+pub(crate) fn naming_options(error: ggmill::Error, option: &str) -> Failure {
     let is_calibration = option == CalibrateArgs::TOKENS;
     let hint = match error.hint() {
         Some(Hint::TokenIds(first)) => token_ids(first.as_deref(), option),
         Some(Hint::MoreMemory) if is_calibration => {
             "--calibrate-memory SIZE allows more, --calibrate-chunks N needs less".to_owned()
         }
-        Some(hint @ (Hint::SmallerChunks(_) | Hint::LargerChunks)) => text(hint),
+        Some(hint @ (Hint::SmallerChunks(_) | Hint::LargerChunks)) if is_calibration => {
+            hints::text(hint)
+        }
         _ => return error.into(),
     };
     let hint = if is_calibration { hint.replace("--ctx", "--calibrate-ctx") } else { hint };
